@@ -1,0 +1,50 @@
+//! CRC-32C bound to identity, and the key hash that filters, caches and shards share.
+
+/// CRC-32C of `bytes`, seeded with the place the bytes belong to, so that a right block in the
+/// wrong file or at the wrong offset fails its check (rules F1 and P9).
+///
+/// `seed` is [`file_seed`] of the file; `offset` the position of the first byte in that file.
+pub(crate) fn crc_at(seed: u32, offset: u64, bytes: &[u8]) -> u32 {
+    mask(crc32c::crc32c_append(crc32c::crc32c_append(seed, &offset.to_le_bytes()), bytes))
+}
+
+/// CRC-32C of `bytes` under `seed` alone, for bytes without a fixed place.
+pub(crate) fn crc(seed: u32, bytes: &[u8]) -> u32 {
+    mask(crc32c::crc32c_append(seed, bytes))
+}
+
+/// The seed of every checksum in one file: database and file number.
+pub(crate) fn file_seed(uuid: &[u8; 16], file: u64) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(uuid), &file.to_le_bytes())
+}
+
+/// A CRC computed over bytes that hold a CRC is weak; masking (as LevelDB does) mends that.
+fn mask(crc: u32) -> u32 {
+    crc.rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+/// Hash of a user key: computed once per operation and reused by every filter and shard.
+pub(crate) fn key_hash(key: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(key)
+}
+
+/// Whole-file checksum that can be fed piece by piece (rule F4).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rolling(u32);
+
+impl Rolling {
+    /// An empty checksum for the file with this seed.
+    pub(crate) fn new(seed: u32) -> Self {
+        Self(seed)
+    }
+
+    /// Feeds the next bytes of the file.
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.0 = crc32c::crc32c_append(self.0, bytes);
+    }
+
+    /// The checksum of everything fed so far.
+    pub(crate) fn value(self) -> u32 {
+        mask(self.0)
+    }
+}

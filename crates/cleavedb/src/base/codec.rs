@@ -1,0 +1,133 @@
+//! Little-endian integers, varints and length-prefixed bytes, with every read checked.
+
+use crate::base::error::{Error, Result};
+
+/// Appends `value` as a LEB128 varint (1 to 10 bytes).
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value as u8) | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Bytes that [`put_varint`] takes for `value`.
+pub(crate) fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// Appends a varint length and the bytes.
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Reads integers and byte strings off the front of a slice; every error is `Corruption` and no
+/// length is trusted before it is compared with what remains (rule F8).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// A reader over the whole of `bytes`.
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// What has not been read yet.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Whether everything has been read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next `count` bytes.
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        match self.rest.split_at_checked(count) {
+            Some((head, tail)) => {
+                self.rest = tail;
+                Ok(head)
+            }
+            None => Err(Error::corruption(format!(
+                "truncated: {count} bytes wanted, {} left",
+                self.rest.len()
+            ))),
+        }
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        match self.rest.split_first_chunk::<N>() {
+            Some((head, tail)) => {
+                self.rest = tail;
+                Ok(*head)
+            }
+            None => Err(Error::corruption(format!(
+                "truncated: {N} bytes wanted, {} left",
+                self.rest.len()
+            ))),
+        }
+    }
+
+    /// One byte.
+    pub(crate) fn u8(&mut self) -> Result<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    /// Two bytes, little-endian.
+    pub(crate) fn u16(&mut self) -> Result<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    /// Four bytes, little-endian.
+    pub(crate) fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    /// Eight bytes, little-endian.
+    pub(crate) fn u64(&mut self) -> Result<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// Sixteen bytes as they are.
+    pub(crate) fn uuid(&mut self) -> Result<[u8; 16]> {
+        self.array()
+    }
+
+    /// A LEB128 varint; more than 64 bits is an error.
+    pub(crate) fn varint(&mut self) -> Result<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(Error::corruption("varint longer than 64 bits"))
+    }
+
+    /// A varint that must fit in 32 bits.
+    pub(crate) fn varint_u32(&mut self) -> Result<u32> {
+        let value = self.varint()?;
+        u32::try_from(value).map_err(|_| Error::corruption(format!("{value} does not fit 32 bits")))
+    }
+
+    /// A varint length and that many bytes.
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
+        let length = self.varint()?;
+        let length = usize::try_from(length)
+            .map_err(|_| Error::corruption(format!("length {length} exceeds the address space")))?;
+        self.take(length)
+    }
+}
+
+#[cfg(test)]
+mod tests;

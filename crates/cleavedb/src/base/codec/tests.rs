@@ -1,0 +1,40 @@
+//! Codecs: what is written is read back, and hostile lengths are refused.
+
+use super::*;
+use proptest::prelude::*;
+
+proptest! {
+    #[test]
+    fn varints_round_trip(value: u64) {
+        let mut out = Vec::new();
+        put_varint(&mut out, value);
+        prop_assert_eq!(out.len(), varint_len(value));
+        let mut reader = Reader::new(&out);
+        prop_assert_eq!(reader.varint().unwrap(), value);
+        prop_assert!(reader.is_empty());
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
+        let mut reader = Reader::new(&bytes);
+        while reader.bytes().is_ok() && !reader.is_empty() {}
+        let mut reader = Reader::new(&bytes);
+        while reader.varint().is_ok() && !reader.is_empty() {}
+    }
+}
+
+#[test]
+fn overlong_varint_is_refused() {
+    let mut reader = Reader::new(&[0xff; 10]);
+    assert!(reader.varint().is_err());
+    let mut max = vec![0xff; 9];
+    max.push(1);
+    assert_eq!(Reader::new(&max).varint().unwrap(), u64::MAX);
+}
+
+#[test]
+fn a_length_beyond_the_end_is_refused() {
+    let mut out = Vec::new();
+    put_varint(&mut out, u64::MAX);
+    assert!(Reader::new(&out).bytes().is_err());
+}

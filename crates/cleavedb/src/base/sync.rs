@@ -1,0 +1,15 @@
+//! Every lock, atomic and thread of the engine comes from here, so that a model checker can stand
+//! in: with `--cfg shuttle` the same names schedule deterministically under shuttle.
+//!
+//! Locks do not poison: a panic while one is held is a bug, and data behind a lock is only ever
+//! changed in ways that are valid at every step.
+
+#[cfg(not(shuttle))]
+mod native;
+#[cfg(not(shuttle))]
+pub(crate) use native::*;
+
+#[cfg(shuttle)]
+mod checked;
+#[cfg(shuttle)]
+pub(crate) use checked::*;

@@ -1,0 +1,66 @@
+//! A value handed to the user: bytes that stay alive without a copy from the cache.
+
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// Bytes of a value. Cheap to clone; dereferences to `[u8]`.
+///
+/// A value read from a table shares the cached block it came from, so holding many values for a
+/// long time pins those blocks in memory; copy with `to_vec()` what must be kept.
+#[derive(Clone)]
+pub struct Value {
+    owner: Arc<[u8]>,
+    range: Range<u32>,
+}
+
+impl Value {
+    /// A value that owns a copy of `bytes`.
+    pub(crate) fn copy_from(bytes: &[u8]) -> Self {
+        Self { owner: Arc::from(bytes), range: 0..bytes.len() as u32 }
+    }
+
+    /// The part `range` of a shared buffer. A range outside the buffer yields an empty value.
+    pub(crate) fn shared(owner: Arc<[u8]>, range: Range<usize>) -> Self {
+        debug_assert!(range.end <= owner.len() && range.end <= u32::MAX as usize);
+        Self { owner, range: range.start as u32..range.end as u32 }
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.owner.get(self.range.start as usize..self.range.end as usize).unwrap_or(&[])
+    }
+}
+
+impl Deref for Value {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+impl AsRef<[u8]> for Value {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+impl From<Vec<u8>> for Value {
+    fn from(bytes: Vec<u8>) -> Self {
+        let range = 0..bytes.len() as u32;
+        Self { owner: Arc::from(bytes), range }
+    }
+}
+
+impl<T: AsRef<[u8]> + ?Sized> PartialEq<T> for Value {
+    fn eq(&self, other: &T) -> bool {
+        self.as_bytes() == other.as_ref()
+    }
+}
+
+impl Eq for Value {}
+
+impl std::fmt::Debug for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "\"{}\"", self.as_bytes().escape_ascii())
+    }
+}

@@ -1,0 +1,54 @@
+//! Sizes of structures: derived from the memory budget, and settable only by the harness, which
+//! makes them tiny so that every structure splits and rolls within a few operations.
+
+/// Sizes of the structures of one database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Widths {
+    /// Arena bytes at which the active memtable is frozen.
+    pub memtable_bytes: u64,
+    /// Frozen memtables that may wait for their flush before writers are stopped.
+    pub frozen_memtables_max: usize,
+    /// Bytes of a journal segment before the next one is begun.
+    pub journal_segment_bytes: u64,
+    /// Bytes of unflushed log that force a flush, so that recovery is bounded.
+    pub replay_bytes_max: u64,
+    /// Bytes of edits after which the manifest is rolled into a fresh snapshot.
+    pub manifest_bytes_max: u64,
+    /// Bytes of an uncompressed data block.
+    pub block_bytes: usize,
+    /// Entries between restart points of a block.
+    pub restart_interval: usize,
+    /// Bytes of a table at which compaction begins the next one.
+    pub table_bytes: u64,
+    /// Runs in level 0 that make its compaction due.
+    pub level0_runs_trigger: usize,
+    /// Smallest target of the first level below 0.
+    pub level_base_bytes_min: u64,
+    /// Ratio between neighbouring levels.
+    pub level_ratio: u64,
+    /// Bytes of compaction input from which it is split into parallel parts.
+    pub subcompaction_bytes_min: u64,
+}
+
+impl Widths {
+    /// Widths for a memory budget: a quarter of it in memtables (the active one and up to three
+    /// frozen ones), tables of a memtable's size, a first level of four.
+    #[must_use]
+    pub fn for_budget(memory_budget: u64) -> Self {
+        let memtable_bytes = (memory_budget / 16).clamp(64 << 10, 64 << 20);
+        Self {
+            memtable_bytes,
+            frozen_memtables_max: 3,
+            journal_segment_bytes: 64 << 20,
+            replay_bytes_max: 512 << 20,
+            manifest_bytes_max: 4 << 20,
+            block_bytes: 4096,
+            restart_interval: 16,
+            table_bytes: 32 << 20,
+            level0_runs_trigger: 4,
+            level_base_bytes_min: 4 * memtable_bytes,
+            level_ratio: 10,
+            subcompaction_bytes_min: 64 << 20,
+        }
+    }
+}
