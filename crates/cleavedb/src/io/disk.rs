@@ -1,0 +1,143 @@
+//! The one seam between the engine and a file system.
+//!
+//! Three implementations: native, memory (crash images) and fault injection around either.
+//! Errors are plain `io::Error`s; callers add the file and turn them into the engine's error.
+//! `Interrupted` and short transfers are handled by the provided `*_all` / `*_exact` methods.
+
+use std::io;
+use std::path::Path;
+
+use crate::base::sync::Arc;
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OpenMode {
+    /// Bypass the page cache (`O_DIRECT`) where the file system can. Buffers, offsets and lengths
+    /// that are multiples of [`DIRECT_ALIGN`] go straight to the device; others work too, at the
+    /// cost of a copy. Falls back to buffered where refused.
+    pub(crate) direct: bool,
+    /// The reads to come are random (kernel advice).
+    pub(crate) random: bool,
+}
+
+/// Alignment of direct I/O: the logical block of every SSD in use.
+pub(crate) const DIRECT_ALIGN: usize = 4096;
+
+/// An entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DirEntry {
+    /// File name without its directory.
+    pub(crate) name: String,
+    /// Whether it is a directory.
+    pub(crate) is_dir: bool,
+    /// Length in bytes of a file.
+    pub(crate) len: u64,
+}
+
+/// Holds an exclusive lock on a path until dropped.
+pub(crate) trait LockGuard: Send + Sync {}
+
+/// Read `buffer.len()` bytes at `offset` of `file`; `result` holds the outcome afterwards.
+pub(crate) struct BatchRead {
+    /// The file to read.
+    pub(crate) file: Arc<dyn DiskFile>,
+    /// Where to start.
+    pub(crate) offset: u64,
+    /// Where the bytes go; its whole length is wanted.
+    pub(crate) buffer: Vec<u8>,
+    /// `Err(UnexpectedEof)` where the file ends before the buffer is full.
+    pub(crate) result: io::Result<()>,
+}
+
+/// A file system.
+pub(crate) trait Disk: Send + Sync + 'static {
+    /// Creates a new file for reading and writing; fails if the name is taken.
+    fn create(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>>;
+    /// Opens an existing file for reading.
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>>;
+    /// Opens an existing file for reading and writing (to cut a torn tail).
+    fn open_write(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// Renames, replacing `to`.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file's name.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+    /// Gives a file a second name.
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Creates one directory; `AlreadyExists` where it is there.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Removes an empty directory.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+    /// Lists a directory, sorted by name.
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// Whether a file or directory of that name exists.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+    /// Takes an exclusive lock, creating the file; `WouldBlock` where another holds it, whether
+    /// in this process or another one.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>>;
+    /// Performs many reads at once (io_uring, or a pool of threads where the kernel refuses it).
+    fn read_batch(&self, reads: &mut [BatchRead]);
+    /// How [`Disk::read_batch`] works here: "io_uring", "threads" or "sequential".
+    fn batch_mode(&self) -> &'static str;
+}
+
+/// An open file. All methods take `&self`; concurrent calls are allowed.
+pub(crate) trait DiskFile: Send + Sync + 'static {
+    /// Reads up to `buffer.len()` bytes; 0 at the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes up to `bytes.len()` bytes.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+    /// Makes the contents (and the length, where it grew) durable.
+    fn sync_data(&self) -> io::Result<()>;
+    /// Length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Cuts or extends (with zeros) to `len`.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Reserves zeroed space up to `len`, growing the file.
+    fn allocate(&self, len: u64) -> io::Result<()>;
+    /// Starts writing back a range without waiting for it.
+    fn start_write_back(&self, _offset: u64, _len: u64) {}
+    /// Drops a range from the page cache: it will not be read soon.
+    fn drop_cached(&self, _offset: u64, _len: u64) {}
+    #[cfg(any(test, feature = "sim"))]
+    /// Injected failure of [`DiskFile::sync_data`]: unsynced bytes will never reach the device,
+    /// though reads still see them. Only the memory disk can do that.
+    fn fail_sync(&self) {}
+    /// Whether the file is open for direct I/O.
+    fn is_direct(&self) -> bool {
+        false
+    }
+    /// The descriptor, for io_uring; `None` where there is none.
+    fn descriptor(&self) -> Option<std::os::fd::RawFd> {
+        None
+    }
+
+    /// Reads exactly `buffer.len()` bytes; `UnexpectedEof` where the file ends before.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.read_at(rest, offset + done as u64) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => done += count,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of `bytes`.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut done = 0;
+        while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+            match self.write_at(rest, offset + done as u64) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => done += count,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}

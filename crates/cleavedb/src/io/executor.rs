@@ -1,0 +1,41 @@
+//! Background work: steps handed to an executor (threads in production, one seeded stepper in
+//! tests, where nothing runs unless somebody asks).
+
+use crate::base::sync::Arc;
+
+/// Which queue a step goes to; earlier variants run first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Priority {
+    /// Writers wait for it.
+    Flush,
+    /// Keeps reads short and space bounded.
+    Compaction,
+    /// Periodic sync, deletion of obsolete files.
+    Housekeeping,
+}
+
+/// One piece of background work. It must not panic; errors go into the engine's shared state.
+pub(crate) type Step = Box<dyn FnOnce() + Send>;
+
+/// Runs background steps.
+pub(crate) trait Executor: Send + Sync + 'static {
+    /// Queues a step. After [`Executor::shutdown`] steps are dropped unrun.
+    fn submit(&self, priority: Priority, step: Step);
+    /// Called by someone who waits for background work, with no lock held: the stepper runs one
+    /// queued step and returns true, or false if there is none. Threads: always false, and the
+    /// caller blocks on its condition variable.
+    fn help(&self) -> bool;
+    /// Whether callers must use [`Executor::help`] instead of blocking.
+    fn is_stepper(&self) -> bool;
+    /// Runs all of `parts` and returns when every one is done; in parallel where there are
+    /// threads, one after another (in seeded order) in the stepper. A part's panic is passed on
+    /// to the caller; with threads, once all other parts are done.
+    fn fork_join<'a>(&self, parts: Vec<Box<dyn FnOnce() + Send + 'a>>);
+    /// Number of compaction-class steps that may run at once.
+    fn parallelism(&self) -> usize;
+    /// Stops taking steps and waits for running ones.
+    fn shutdown(&self);
+}
+
+/// A shared executor.
+pub(crate) type SharedExecutor = Arc<dyn Executor>;

@@ -1,0 +1,110 @@
+//! Every byte written or read has a reason, so that amplification is a counter, not a guess.
+
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+
+/// Why bytes were written or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub(crate) enum Purpose {
+    /// Write-ahead log.
+    Journal = 0,
+    /// Memtables written out.
+    Flush = 1,
+    /// Tables rewritten.
+    Compaction = 2,
+    /// Edits of the list of files.
+    Manifest = 3,
+    /// Gets, multi-gets and scans of users.
+    Read = 4,
+    /// Replay at open.
+    Recovery = 5,
+    /// `verify` and `dump`.
+    Verify = 6,
+    /// Checkpoints that had to copy, options and identity files.
+    Other = 7,
+}
+
+impl Purpose {
+    /// All purposes, in the order of their numbers.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Journal,
+        Self::Flush,
+        Self::Compaction,
+        Self::Manifest,
+        Self::Read,
+        Self::Recovery,
+        Self::Verify,
+        Self::Other,
+    ];
+
+    /// The word used in statistics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Journal => "journal",
+            Self::Flush => "flush",
+            Self::Compaction => "compaction",
+            Self::Manifest => "manifest",
+            Self::Read => "read",
+            Self::Recovery => "recovery",
+            Self::Verify => "verify",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Counts bytes and calls by purpose.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    written: [AtomicU64; Purpose::ALL.len()],
+    read: [AtomicU64; Purpose::ALL.len()],
+    reads: [AtomicU64; Purpose::ALL.len()],
+    batches: AtomicU64,
+}
+
+impl Meter {
+    /// Notes bytes given to the file system.
+    pub(crate) fn wrote(&self, purpose: Purpose, bytes: u64) {
+        add(&self.written, purpose, bytes);
+    }
+
+    /// Notes one read from the file system.
+    pub(crate) fn read(&self, purpose: Purpose, bytes: u64) {
+        add(&self.read, purpose, bytes);
+        add(&self.reads, purpose, 1);
+    }
+
+    /// Notes one submission of many reads at once.
+    pub(crate) fn batch_submitted(&self) {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Submissions of many reads at once so far.
+    pub(crate) fn read_batches(&self) -> u64 {
+        self.batches.load(Ordering::Relaxed)
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn bytes_written(&self, purpose: Purpose) -> u64 {
+        load(&self.written, purpose)
+    }
+
+    /// Bytes read so far.
+    pub(crate) fn bytes_read(&self, purpose: Purpose) -> u64 {
+        load(&self.read, purpose)
+    }
+
+    /// Read calls so far.
+    pub(crate) fn read_calls(&self, purpose: Purpose) -> u64 {
+        load(&self.reads, purpose)
+    }
+}
+
+fn add(counters: &[AtomicU64; Purpose::ALL.len()], purpose: Purpose, count: u64) {
+    if let Some(counter) = counters.get(purpose as usize) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+fn load(counters: &[AtomicU64; Purpose::ALL.len()], purpose: Purpose) -> u64 {
+    counters.get(purpose as usize).map_or(0, |counter| counter.load(Ordering::Relaxed))
+}

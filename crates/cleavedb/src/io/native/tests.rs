@@ -1,0 +1,231 @@
+//! The native disk on real files, and batches against plain reads.
+
+#![cfg(not(miri))]
+
+use std::io::ErrorKind;
+
+use super::*;
+use crate::io::aligned::AlignedBuffer;
+use crate::io::disk::DIRECT_ALIGN;
+use crate::io::native::file::direct_span;
+use crate::io::seeded::Seeded;
+
+/// In the crate's directory, not in a memory file system that refuses direct I/O.
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in(".").unwrap()
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 7 + at / 509) as u8).collect()
+}
+
+fn mode(direct: bool) -> OpenMode {
+    OpenMode { direct, random: !direct }
+}
+
+fn file_of(disk: &NativeDisk, path: &Path, bytes: &[u8]) {
+    let file = disk.create(path, OpenMode::default()).unwrap();
+    file.write_all_at(bytes, 0).unwrap();
+    file.sync_data().unwrap();
+}
+
+#[test]
+fn names_come_and_go() {
+    let (disk, root) = (NativeDisk::new(), directory());
+    let (a, b, d) = (root.path().join("a"), root.path().join("b"), root.path().join("d"));
+    file_of(&disk, &a, b"abc");
+    assert_eq!(
+        disk.create(&a, OpenMode::default()).err().unwrap().kind(),
+        ErrorKind::AlreadyExists
+    );
+    disk.create_dir(&d).unwrap();
+    assert_eq!(disk.create_dir(&d).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    disk.hard_link(&a, &d.join("linked")).unwrap();
+    disk.rename(&a, &b).unwrap();
+    disk.sync_dir(root.path()).unwrap();
+    assert!(!disk.exists(&a).unwrap() && disk.exists(&b).unwrap());
+    let entry = |name: &str, is_dir| DirEntry { name: name.into(), is_dir, len: 0 };
+    let listed = disk.read_dir(root.path()).unwrap();
+    assert_eq!(listed[0], DirEntry { len: 3, ..entry("b", false) });
+    assert_eq!((listed[1].name.as_str(), listed[1].is_dir, listed.len()), ("d", true, 2));
+    assert_eq!(disk.remove_dir(&d).unwrap_err().kind(), ErrorKind::DirectoryNotEmpty);
+    disk.remove_file(&d.join("linked")).unwrap();
+    disk.remove_dir(&d).unwrap();
+    assert_eq!(disk.open(&a, mode(false)).err().unwrap().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn direct_files_take_any_buffer_offset_and_length() {
+    let (disk, root) = (NativeDisk::new(), directory());
+    let path = root.path().join("a");
+    let bytes = pattern(3 * DIRECT_ALIGN + 777);
+    let file = disk.create(&path, mode(true)).unwrap();
+    let mut aligned = AlignedBuffer::new();
+    aligned.extend_from_slice(&bytes[..2 * DIRECT_ALIGN]);
+    file.write_all_at(&aligned, 0).unwrap();
+    file.write_all_at(&bytes[2 * DIRECT_ALIGN..], 2 * DIRECT_ALIGN as u64).unwrap();
+    file.sync_data().unwrap();
+    for file in [file, disk.open(&path, mode(true)).unwrap()] {
+        let mut seeded = Seeded::new(1);
+        for _ in 0..300 {
+            let offset = seeded.index(bytes.len());
+            let len = seeded.index(bytes.len() - offset + 1);
+            let mut buffer = vec![0; len];
+            file.read_exact_at(&mut buffer, offset as u64).unwrap();
+            assert!(buffer == bytes[offset..offset + len], "{len} bytes at {offset}");
+        }
+        let mut behind = [0; 10];
+        let error = file.read_exact_at(&mut behind, bytes.len() as u64 - 9).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(file.read_at(&mut behind, 1 << 30).unwrap(), 0);
+    }
+}
+
+#[test]
+fn a_direct_span_covers_what_is_wanted() {
+    for (offset, len) in [(0, 1), (4095, 2), (4096, 4096), (8191, 1), (5000, 0)] {
+        let span = direct_span(offset, len);
+        assert_eq!((span.start % 4096, span.len % 4096), (0, 0));
+        assert_eq!(span.start + span.skip as u64, offset);
+        assert!(span.skip + len <= span.len && span.len < len + 2 * 4096);
+    }
+}
+
+#[test]
+fn lengths_can_be_reserved_cut_and_extended() {
+    let (disk, root) = (NativeDisk::new(), directory());
+    let file = disk.create(&root.path().join("a"), mode(false)).unwrap();
+    file.allocate(10_000).unwrap();
+    assert_eq!(file.len().unwrap(), 10_000);
+    file.allocate(5).unwrap();
+    assert_eq!(file.len().unwrap(), 10_000);
+    file.write_all_at(b"abc", 9_999).unwrap();
+    file.set_len(10_001).unwrap();
+    let mut tail = [9; 3];
+    file.read_exact_at(&mut tail, 9_998).unwrap();
+    assert_eq!(&tail, b"\0ab");
+    file.start_write_back(0, 10_000);
+    file.drop_cached(0, 0);
+    let read_only = disk.open(&root.path().join("a"), mode(false)).unwrap();
+    assert!(read_only.write_at(b"x", 0).is_err());
+}
+
+#[test]
+fn a_lock_excludes_this_process_too_and_ends_with_its_guard() {
+    let root = directory();
+    let path = root.path().join("LOCK");
+    let guard = NativeDisk::new().lock(&path).unwrap();
+    let refused = NativeDisk::new().lock(&path).err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::WouldBlock);
+    drop(guard);
+    drop(NativeDisk::new().lock(&path).unwrap());
+}
+
+/// Random reads in batches, compared with the file's bytes.
+fn compare_batches(disk: &NativeDisk, direct: bool) {
+    let root = directory();
+    let path = root.path().join("a");
+    let bytes = pattern(300_000);
+    file_of(disk, &path, &bytes);
+    let file = disk.open(&path, mode(direct)).unwrap();
+    let mut seeded = Seeded::new(2);
+    for count in [0, 1, 2, 33, 128, 129, 500] {
+        let mut reads: Vec<BatchRead> = (0..count)
+            .map(|_| {
+                let offset = seeded.below(310_000);
+                let len = seeded.index(20_000);
+                BatchRead { file: file.clone(), offset, buffer: vec![1; len], result: Ok(()) }
+            })
+            .collect();
+        let lengths: Vec<usize> = reads.iter().map(|read| read.buffer.len()).collect();
+        disk.read_batch(&mut reads);
+        for (read, len) in reads.iter().zip(lengths) {
+            assert_eq!(read.buffer.len(), len);
+            let start = read.offset as usize;
+            match bytes.get(start..start + len) {
+                Some(expected) => assert!(read.result.is_ok() && read.buffer == expected),
+                None if len == 0 => assert!(read.result.is_ok()),
+                None => {
+                    let kind = read.result.as_ref().unwrap_err().kind();
+                    assert_eq!(kind, ErrorKind::UnexpectedEof);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_read_what_plain_reads_do() {
+    let disk = NativeDisk::new();
+    compare_batches(&disk, false);
+    compare_batches(&disk, true);
+    println!("batched reads by {}", disk.batch_mode());
+}
+
+#[test]
+fn batches_without_a_ring_read_the_same() {
+    let disk = NativeDisk::without_ring();
+    assert_eq!(disk.batch_mode(), "threads");
+    compare_batches(&disk, false);
+    compare_batches(&disk, true);
+}
+
+#[test]
+fn batches_of_many_threads_do_not_mix() {
+    for disk in [NativeDisk::new(), NativeDisk::without_ring()] {
+        let root = directory();
+        let path = root.path().join("a");
+        let bytes = pattern(200_000);
+        file_of(&disk, &path, &bytes);
+        let file = disk.open(&path, mode(false)).unwrap();
+        crate::base::sync::thread::scope(|scope| {
+            for seed in 0..4 {
+                let (disk, file, bytes) = (&disk, &file, &bytes);
+                scope.spawn(move || {
+                    let mut seeded = Seeded::new(seed);
+                    for _ in 0..50 {
+                        let mut reads: Vec<BatchRead> = (0..20)
+                            .map(|_| BatchRead {
+                                file: file.clone(),
+                                offset: seeded.below(199_000),
+                                buffer: vec![0; 1_000],
+                                result: Ok(()),
+                            })
+                            .collect();
+                        disk.read_batch(&mut reads);
+                        for read in &reads {
+                            let start = read.offset as usize;
+                            assert!(read.result.is_ok());
+                            assert!(read.buffer == bytes[start..start + 1_000]);
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_batch_reports_each_reads_own_error() {
+    for disk in [NativeDisk::new(), NativeDisk::without_ring()] {
+        let root = directory();
+        let path = root.path().join("a");
+        file_of(&disk, &path, &[5; 100]);
+        let file = disk.open(&path, mode(false)).unwrap();
+        let folder: Arc<dyn DiskFile> =
+            Arc::new(NativeFile::new(open_path(root.path(), OFlags::RDONLY).unwrap(), None));
+        let read = |file: &Arc<dyn DiskFile>, offset| BatchRead {
+            file: file.clone(),
+            offset,
+            buffer: vec![0; 60],
+            result: Ok(()),
+        };
+        let mut reads = [read(&file, 0), read(&folder, 0), read(&file, 60), read(&file, 40)];
+        disk.read_batch(&mut reads);
+        let kinds = reads.iter().map(|read| read.result.as_ref().map_err(io::Error::kind).err());
+        assert_eq!(
+            kinds.collect::<Vec<_>>(),
+            [None, Some(ErrorKind::IsADirectory), Some(ErrorKind::UnexpectedEof), None]
+        );
+    }
+}

@@ -1,0 +1,205 @@
+//! The production executor: named threads over three queues.
+//!
+//! `threads` workers take any step, flushes first; one more worker takes only flushes and one
+//! takes housekeeping and flushes, so that long compactions can delay neither.
+//!
+//! I1: a step runs exactly once, or is dropped unrun by `shutdown`.
+//! I2: no lock is held while a step runs or is dropped.
+//! I3: after `shutdown` returns no step runs, except the one that called it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::base::sync::thread::{self, JoinHandle};
+use crate::base::sync::{Arc, Condvar, Mutex};
+use crate::io::executor::{Executor, Priority, Step};
+
+/// Threads that run background steps. Dropping the pool shuts it down.
+pub(crate) struct ThreadPool {
+    shared: Arc<Shared>,
+    workers: Mutex<Vec<JoinHandle<()>>>,
+    threads: usize,
+}
+
+struct Shared {
+    queues: Mutex<Queues>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Queues {
+    flush: VecDeque<Step>,
+    compaction: VecDeque<Step>,
+    housekeeping: VecDeque<Step>,
+    closed: bool,
+}
+
+/// Which queues a worker serves.
+#[derive(Clone, Copy)]
+enum Role {
+    Any,
+    FlushOnly,
+    HousekeepingFirst,
+}
+
+impl Queues {
+    fn take(&mut self, role: Role) -> Option<Step> {
+        match role {
+            Role::Any => self
+                .flush
+                .pop_front()
+                .or_else(|| self.compaction.pop_front())
+                .or_else(|| self.housekeeping.pop_front()),
+            Role::FlushOnly => self.flush.pop_front(),
+            Role::HousekeepingFirst => {
+                self.housekeeping.pop_front().or_else(|| self.flush.pop_front())
+            }
+        }
+    }
+}
+
+impl ThreadPool {
+    /// A pool that runs up to `threads` (at least 1) compaction-class steps at once.
+    ///
+    /// # Errors
+    /// Where the system refuses a thread; those already started end.
+    pub(crate) fn new(threads: usize) -> io::Result<Arc<Self>> {
+        let threads = threads.max(1);
+        let shared =
+            Arc::new(Shared { queues: Mutex::new(Queues::default()), wake: Condvar::new() });
+        let pool =
+            Arc::new(Self { shared: shared.clone(), workers: Mutex::new(Vec::new()), threads });
+        for number in 0..threads {
+            pool.start(&format!("cleave-work-{number}"), Role::Any)?;
+        }
+        pool.start("cleave-flush", Role::FlushOnly)?;
+        pool.start("cleave-keep", Role::HousekeepingFirst)?;
+        Ok(pool)
+    }
+
+    fn start(&self, name: &str, role: Role) -> io::Result<()> {
+        let shared = self.shared.clone();
+        let worker = thread::spawn(name, move || shared.work(role))?;
+        self.workers.lock().push(worker);
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn work(&self, role: Role) {
+        loop {
+            let step = {
+                let mut queues = self.queues.lock();
+                loop {
+                    if let Some(step) = queues.take(role) {
+                        break step;
+                    }
+                    if queues.closed {
+                        return;
+                    }
+                    self.wake.wait(&mut queues);
+                }
+            };
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(step)) {
+                tracing::error!(message = panic_text(&*payload), "background step panicked");
+            }
+        }
+    }
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> &str {
+    payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(no text)")
+}
+
+impl Executor for ThreadPool {
+    fn submit(&self, priority: Priority, step: Step) {
+        let refused = {
+            let mut queues = self.shared.queues.lock();
+            if queues.closed {
+                Some(step)
+            } else {
+                match priority {
+                    Priority::Flush => queues.flush.push_back(step),
+                    Priority::Compaction => queues.compaction.push_back(step),
+                    Priority::Housekeeping => queues.housekeeping.push_back(step),
+                }
+                None
+            }
+        };
+        if refused.is_none() {
+            // All of them: the one woken alone might not serve this queue.
+            self.shared.wake.notify_all();
+        }
+    }
+
+    fn help(&self) -> bool {
+        false
+    }
+
+    fn is_stepper(&self) -> bool {
+        false
+    }
+
+    /// Helpers are started for the occasion: parts are long (sub-compactions), and borrowing
+    /// pool workers could wait behind the very step that forks.
+    fn fork_join<'a>(&self, parts: Vec<Box<dyn FnOnce() + Send + 'a>>) {
+        let helpers = parts.len().min(self.threads).saturating_sub(1);
+        let parts = Mutex::new(parts.into_iter());
+        let panics = Mutex::new(Vec::new());
+        let run = || {
+            loop {
+                let next = parts.lock().next();
+                let Some(part) = next else { return };
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(part)) {
+                    panics.lock().push(payload);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for number in 0..helpers {
+                // Refused a thread: this one does the work.
+                let _ = thread::spawn_scoped(scope, &format!("cleave-part-{number}"), run);
+            }
+            run();
+        });
+        if let Some(payload) = panics.into_inner().pop() {
+            resume_unwind(payload);
+        }
+    }
+
+    fn parallelism(&self) -> usize {
+        self.threads
+    }
+
+    fn shutdown(&self) {
+        let dropped = {
+            let mut queues = self.shared.queues.lock();
+            std::mem::replace(&mut *queues, Queues { closed: true, ..Queues::default() })
+        };
+        self.shared.wake.notify_all();
+        drop(dropped);
+        let workers = std::mem::take(&mut *self.workers.lock());
+        let own = thread::current().id();
+        for worker in workers {
+            if worker.thread().id() != own {
+                // Steps' panics are caught, so a join error cannot carry news.
+                let _ = worker.join();
+            }
+        }
+    }
+}
+
+impl Drop for ThreadPool {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}
+
+#[cfg(test)]
+mod tests;
