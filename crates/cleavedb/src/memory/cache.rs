@@ -1,0 +1,202 @@
+//! The block cache: restored blocks of all files, bounded in bytes.
+//!
+//! Shared by all readers; sharded, and scan-resistant, since what is read once does not push out
+//! what is read often. Generic over what is cached, since this layer knows no files.
+//! Invariants: H1 concurrent misses of one block read it once. H2 the bytes held do not exceed the
+//! capacity, rounding per shard aside. H3 (file, offset) names immutable bytes: file numbers are
+//! never reused (rule F6), so nothing is ever invalidated for correctness.
+
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use quick_cache::sync::{Cache, DefaultLifecycle, GuardResult, PlaceholderGuard};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+
+use crate::base::entry::FileId;
+use crate::base::error::Result;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+
+/// Names a block: its file and its offset there.
+pub(crate) type BlockKey = (FileId, u64);
+
+/// What can be cached: cheap to clone, and knows the memory it holds.
+pub(crate) trait Cached: Clone {
+    /// Memory held in bytes; constant over the value's life, at least 1.
+    fn memory_bytes(&self) -> u64;
+}
+
+/// Weighs a cached value by its memory and the cache's own cost per entry.
+#[derive(Clone, Copy, Debug)]
+struct ByMemory;
+
+/// What the cache's tables take for one entry.
+const ENTRY_OVERHEAD_BYTES: u64 = 64;
+
+impl<V: Cached> Weighter<BlockKey, V> for ByMemory {
+    fn weight(&self, _: &BlockKey, value: &V) -> u64 {
+        value.memory_bytes() + ENTRY_OVERHEAD_BYTES
+    }
+}
+
+type Inner<V> = Cache<BlockKey, V, ByMemory>;
+type InnerGuard<'a, V> =
+    PlaceholderGuard<'a, BlockKey, V, ByMemory, DefaultHashBuilder, DefaultLifecycle<BlockKey, V>>;
+
+/// Counters are spread so that cores do not fight over one cache line.
+const COUNTERS: usize = 16;
+
+/// Typical block, from which the number of entries is estimated.
+const TYPICAL_BYTES: u64 = 4096;
+
+/// Smallest shard: below this, one cold block in a shard would push out much of the hot set.
+const SHARD_BYTES_MIN: u64 = 256 << 10;
+
+/// Most shards.
+const SHARDS_MAX: u64 = 64;
+
+/// The cache.
+pub(crate) struct BlockCache<V: Cached> {
+    cache: Inner<V>,
+    hits: [CachePadded<AtomicU64>; COUNTERS],
+    misses: [CachePadded<AtomicU64>; COUNTERS],
+}
+
+/// A block that is not in the cache, and the right to read it for everybody who waits for it.
+/// Dropped without [`MissGuard::insert`], the next one who waits takes over.
+pub(crate) struct MissGuard<'a, V: Cached>(InnerGuard<'a, V>);
+
+impl<V: Cached> MissGuard<'_, V> {
+    /// Hands the block to the cache and to those who wait.
+    pub(crate) fn insert(self, value: V) {
+        // Refused only where the entry was removed meanwhile: those who wait get it all the same.
+        let _ = self.0.insert(value);
+    }
+}
+
+/// Outcome of [`BlockCache::begin`].
+pub(crate) enum Begin<'a, V: Cached> {
+    /// The block is there.
+    Hit(V),
+    /// The caller reads it.
+    Miss(MissGuard<'a, V>),
+    /// Another thread is reading it and the caller did not want to wait.
+    Busy,
+}
+
+impl<V: Cached> BlockCache<V> {
+    /// A cache of `capacity_bytes`.
+    pub(crate) fn new(capacity_bytes: u64) -> Self {
+        let shards = (capacity_bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX).next_power_of_two();
+        let items = (capacity_bytes / TYPICAL_BYTES).max(64);
+        let mut builder = OptionsBuilder::new();
+        builder
+            .shards(usize::try_from(shards).unwrap_or(1))
+            .estimated_items_capacity(usize::try_from(items).unwrap_or(usize::MAX))
+            .weight_capacity(capacity_bytes);
+        let cache = match builder.build() {
+            Ok(options) => Cache::with_options(
+                options,
+                ByMemory,
+                DefaultHashBuilder::default(),
+                DefaultLifecycle::default(),
+            ),
+            // Only a missing setting makes `build` fail; the plain constructor sets the same.
+            Err(_) => Cache::with_weighter(items as usize, capacity_bytes, ByMemory),
+        };
+        Self { cache, hits: Default::default(), misses: Default::default() }
+    }
+
+    #[inline]
+    fn count(counters: &[CachePadded<AtomicU64>; COUNTERS], key: &BlockKey) {
+        // Offsets of blocks are spread well enough above their lowest bits.
+        let place = (key.1 >> 6) as usize % COUNTERS;
+        if let Some(counter) = counters.get(place) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The block, if it is there. A miss is not counted: the caller goes on to load.
+    #[inline]
+    pub(crate) fn get(&self, key: &BlockKey) -> Option<V> {
+        let value = self.cache.get(key)?;
+        Self::count(&self.hits, key);
+        Some(value)
+    }
+
+    /// The block, if it is there, without a trace: for work that must not shape the cache.
+    pub(crate) fn peek(&self, key: &BlockKey) -> Option<V> {
+        self.cache.peek(key)
+    }
+
+    /// The block, or the right to read it. With `wait`, waits for a thread that reads it already;
+    /// callers that hold a [`MissGuard`] must not wait, or two of them could wait for each other.
+    pub(crate) fn begin(&self, key: &BlockKey, wait: bool) -> Begin<'_, V> {
+        // Under the model checker a real wait would stop its scheduler.
+        let timeout = if wait && !cfg!(shuttle) { None } else { Some(Duration::ZERO) };
+        match self.cache.get_value_or_guard(key, timeout) {
+            GuardResult::Value(value) => {
+                Self::count(&self.hits, key);
+                Begin::Hit(value)
+            }
+            GuardResult::Guard(guard) => {
+                Self::count(&self.misses, key);
+                Begin::Miss(MissGuard(guard))
+            }
+            GuardResult::Timeout => {
+                Self::count(&self.misses, key);
+                Begin::Busy
+            }
+        }
+    }
+
+    /// The block, read by `load` if it is not there; concurrent callers share one read.
+    pub(crate) fn get_or_load(
+        &self,
+        key: &BlockKey,
+        load: impl FnOnce() -> Result<V>,
+    ) -> Result<V> {
+        match self.begin(key, true) {
+            Begin::Hit(value) => Ok(value),
+            Begin::Miss(guard) => {
+                let value = load()?;
+                guard.insert(value.clone());
+                Ok(value)
+            }
+            Begin::Busy => load(),
+        }
+    }
+
+    /// Puts a block in, for example one of many that were read ahead together.
+    pub(crate) fn insert(&self, key: BlockKey, value: V) {
+        Self::count(&self.misses, &key);
+        self.cache.insert(key, value);
+    }
+
+    /// Changes the capacity; blocks beyond it go at once.
+    pub(crate) fn set_capacity(&self, capacity_bytes: u64) {
+        self.cache.set_capacity(capacity_bytes);
+    }
+
+    /// The capacity in bytes.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.cache.capacity()
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.cache.weight()
+    }
+
+    /// Blocks served from memory so far.
+    pub(crate) fn hits(&self) -> u64 {
+        self.hits.iter().map(|counter| counter.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Blocks that had to be read so far.
+    pub(crate) fn misses(&self) -> u64 {
+        self.misses.iter().map(|counter| counter.load(Ordering::Relaxed)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,6 @@
+//! What lives in memory: the memtable on its arena skip list, and the block cache. No I/O here.
+
+mod arena;
+pub(crate) mod cache;
+pub(crate) mod memtable;
+mod skip_list;
