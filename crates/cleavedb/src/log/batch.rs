@@ -1,0 +1,140 @@
+//! The payload of a journal frame: the records of one write batch. Encoding appends to the
+//! caller's buffer; decoding borrows from the payload and copies nothing. No state, any thread.
+//!
+//! Record: kind (1 byte), keyspace (varint), key (varint length, bytes), and unless the kind is
+//! `Delete` a value (varint length, bytes): the value, the operand, or the end of the range.
+
+#[cfg(test)]
+use crate::base::codec::varint_len;
+use crate::base::codec::{Reader, put_bytes, put_varint};
+use crate::base::entry::{KeyspaceId, Kind};
+use crate::base::error::{Error, Result};
+use crate::base::limits::{KEY_BYTES_MAX, RANGE_END_BYTES_MAX, VALUE_BYTES_MAX};
+
+/// One operation of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    /// `Put`, `Delete`, `Merge` or `RangeDelete`.
+    pub(crate) kind: Kind,
+    /// Where the key lives; never zero.
+    pub(crate) keyspace: KeyspaceId,
+    /// The key, or the inclusive start of the range.
+    pub(crate) key: &'a [u8],
+    /// The value or operand, the exclusive end of the range, or nothing for `Delete`.
+    pub(crate) value: &'a [u8],
+}
+
+/// Bytes of the shortest record: kind, keyspace, empty key.
+pub(crate) const RECORD_BYTES_MIN: usize = 3;
+
+/// Appends one record. The caller has checked lengths and kind; for `Delete` the value is not
+/// written.
+pub(crate) fn encode_record(
+    out: &mut Vec<u8>,
+    kind: Kind,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    value: &[u8],
+) {
+    debug_assert!(check(kind, keyspace, key, value).is_ok());
+    debug_assert!(kind != Kind::Delete || value.is_empty());
+    out.push(kind as u8);
+    put_varint(out, u64::from(keyspace.0));
+    put_bytes(out, key);
+    if kind != Kind::Delete {
+        put_bytes(out, value);
+    }
+}
+
+#[cfg(test)]
+/// Bytes that [`encode_record`] appends.
+pub(crate) fn record_bytes(kind: Kind, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> usize {
+    let prefixed = |bytes: &[u8]| varint_len(bytes.len() as u64) + bytes.len();
+    let value = if kind == Kind::Delete { 0 } else { prefixed(value) };
+    1 + varint_len(u64::from(keyspace.0)) + prefixed(key) + value
+}
+
+/// Iterates over the records of a payload. Yields one error and then nothing where the payload
+/// is not exactly `count` valid records.
+#[derive(Clone, Debug)]
+pub(crate) struct BatchReader<'a> {
+    reader: Reader<'a>,
+    left: u32,
+    failed: bool,
+}
+
+impl<'a> BatchReader<'a> {
+    /// A reader over the payload of a frame that says it holds `count` records.
+    pub(crate) fn new(payload: &'a [u8], count: u32) -> Self {
+        Self { reader: Reader::new(payload), left: count, failed: false }
+    }
+
+    /// Bytes that have not been decoded yet.
+    pub(crate) fn rest_bytes(&self) -> usize {
+        self.reader.rest().len()
+    }
+
+    fn record(&mut self) -> Result<Record<'a>> {
+        let byte = self.reader.u8()?;
+        let kind = Kind::from_u8(byte)
+            .ok_or_else(|| Error::corruption(format!("unknown kind of record {byte}")))?;
+        let keyspace = KeyspaceId(self.reader.varint_u32()?);
+        let key = self.reader.bytes()?;
+        let value = if kind == Kind::Delete { &[][..] } else { self.reader.bytes()? };
+        check(kind, keyspace, key, value)?;
+        Ok(Record { kind, keyspace, key, value })
+    }
+}
+
+impl<'a> Iterator for BatchReader<'a> {
+    type Item = Result<Record<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        if self.left == 0 {
+            if self.reader.is_empty() {
+                return None;
+            }
+            self.failed = true;
+            let extra = self.reader.rest().len();
+            return Some(Err(Error::corruption(format!("{extra} bytes after the last record"))));
+        }
+        self.left -= 1;
+        let record = self.record();
+        self.failed = record.is_err();
+        Some(record)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // The count is not trusted further than the bytes justify (rule F8).
+        let justified = self.reader.rest().len() / RECORD_BYTES_MIN;
+        (0, Some(justified.min(self.left as usize) + 1))
+    }
+}
+
+/// What holds of every record.
+fn check(kind: Kind, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> Result<()> {
+    if keyspace.0 == 0 {
+        return Err(Error::corruption("record of keyspace zero"));
+    }
+    if key.len() > KEY_BYTES_MAX {
+        return Err(Error::corruption(format!("key of {} bytes", key.len())));
+    }
+    let fits = match kind {
+        Kind::Put | Kind::Merge => value.len() <= VALUE_BYTES_MAX,
+        Kind::Delete => true,
+        Kind::RangeDelete => value.len() <= RANGE_END_BYTES_MAX && key < value,
+        Kind::PutSeparated | Kind::PutBare | Kind::Relocation => {
+            return Err(Error::corruption(format!("a record of kind {kind:?} in a journal")));
+        }
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(Error::corruption(format!("{kind:?} record with a value it may not have")))
+}
+
+#[cfg(test)]
+mod tests;
