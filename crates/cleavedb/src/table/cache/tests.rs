@@ -1,0 +1,88 @@
+//! Tests of the cache of open tables: both bounds, single opening.
+
+use std::sync::Barrier;
+
+use super::*;
+use crate::base::compress::Compression;
+use crate::base::entry::{Kind, SEQ_MAX};
+use crate::base::error::ErrorKind;
+use crate::table::testing::{Bench, UUID, get, item};
+
+fn tables(bench: &Bench, count: u64) -> Vec<TableMeta> {
+    let items: Vec<_> = (0..50u8).map(|n| item(&[n], 5, Kind::Put, &[n; 30])).collect();
+    (1..=count)
+        .map(|file| bench.write(Bench::options(file, Compression::None, 200), &items, &[]).unwrap())
+        .collect()
+}
+
+fn cache(bench: &Bench, open_files_max: usize, budget_bytes: u64) -> TableCache {
+    TableCache::new(
+        &bench.io,
+        "/db".into(),
+        UUID,
+        &bench.cache,
+        open_files_max,
+        budget_bytes,
+        false,
+    )
+}
+
+#[test]
+fn the_number_of_open_tables_is_bounded() {
+    let bench = Bench::new();
+    let metas = tables(&bench, 30);
+    let cache = cache(&bench, 8, 64 << 20);
+    for _ in 0..3 {
+        for meta in &metas {
+            let table = cache.get(meta).unwrap();
+            assert_eq!(table.file_id(), meta.file);
+            assert!(get(&table, &[7], SEQ_MAX).unwrap().1.is_some());
+            assert!(cache.open_files() <= 8);
+        }
+    }
+    assert!(cache.open_files() >= 4, "{} tables are kept open", cache.open_files());
+}
+
+#[test]
+fn the_memory_of_open_tables_is_bounded() {
+    let bench = Bench::new();
+    let metas = tables(&bench, 30);
+    let one = bench.open(&metas[0]).unwrap().memory_bytes();
+    let cache = cache(&bench, 1000, 5 * one);
+    for meta in &metas {
+        cache.get(meta).unwrap();
+        assert!(cache.memory_bytes() <= 5 * one);
+    }
+    assert!(cache.memory_bytes() >= 2 * one);
+}
+
+#[test]
+fn a_table_is_opened_once_and_again_after_its_eviction() {
+    let bench = Bench::new();
+    let metas = tables(&bench, 2);
+    let cache = cache(&bench, 8, 1 << 20);
+    let start = Barrier::new(4);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                start.wait();
+                metas.iter().for_each(|meta| drop(cache.get(meta).unwrap()));
+            });
+        }
+    });
+    assert_eq!(cache.opened(), 2);
+    cache.evict(metas[0].file);
+    assert_eq!(cache.open_files(), 1);
+    cache.get(&metas[0]).unwrap();
+    assert_eq!(cache.opened(), 3);
+}
+
+#[test]
+fn a_missing_table_is_damage() {
+    let bench = Bench::new();
+    let metas = tables(&bench, 1);
+    bench.disk.remove(Bench::path(1)).unwrap();
+    let error = cache(&bench, 8, 1 << 20).get(&metas[0]).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.file().is_some());
+}

@@ -1,0 +1,298 @@
+//! Walks all entries of a table in both directions, reading ahead while it goes on.
+//!
+//! Owned by one scan or compaction; pins its table. Invariants: C1 to C4 of
+//! [`crate::base::cursor::Cursor`]. T1 `block` is the number of the block that `position` holds.
+
+use crate::base::cursor::Cursor;
+use crate::base::entry::{Kind, Seq};
+use crate::base::error::{Error, Result};
+use crate::base::marks::mark;
+use crate::base::sync::Arc;
+use crate::base::value::Value;
+use crate::io::Purpose;
+use crate::table::block::Block;
+use crate::table::block_cursor::BlockCursor;
+use crate::table::reader::{BlockHandle, TableReader};
+
+/// How much is read in one go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readahead {
+    /// One block at a time.
+    #[cfg(any(test, feature = "sim"))]
+    None,
+    /// Twice as much with each read that follows the one before, in either direction.
+    Growing,
+    /// As much as possible from the start: the whole table will be read.
+    Full,
+}
+
+/// How a table cursor reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableCursorOptions {
+    /// For the byte meter.
+    pub(crate) purpose: Purpose,
+    /// Whether blocks read go into the cache.
+    pub(crate) fill_cache: bool,
+    /// How much is read in one go.
+    pub(crate) readahead: Readahead,
+}
+
+/// First amount that a growing readahead reads in one go.
+const READAHEAD_BYTES_FIRST: u64 = 16 << 10;
+/// Most that is read in one go: 256 KiB take about as long to transfer as a device needs to begin,
+/// so more gains little and wastes more where the scan ends.
+const READAHEAD_BYTES_MAX: u64 = 256 << 10;
+
+/// A stretch of the file that was read in one go.
+#[derive(Debug, Default)]
+struct Ahead {
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Ahead {
+    fn get(&self, handle: BlockHandle) -> Option<&[u8]> {
+        let start = usize::try_from(handle.extent.offset.checked_sub(self.offset)?).ok()?;
+        self.bytes.get(start..start.checked_add(handle.extent.len as usize)?)
+    }
+}
+
+/// A cursor over one table.
+pub(crate) struct TableCursor {
+    table: Arc<TableReader>,
+    options: TableCursorOptions,
+    position: BlockCursor,
+    block: usize,
+    ahead: Ahead,
+    /// Blocks whose reading, one behind the other, would go on: the next one in each direction.
+    expected: (Option<usize>, Option<usize>),
+    window: u64,
+}
+
+impl TableReader {
+    /// A cursor over the table's entries, not positioned.
+    pub(crate) fn cursor(self: &Arc<Self>, options: TableCursorOptions) -> TableCursor {
+        TableCursor {
+            table: self.clone(),
+            options,
+            position: BlockCursor::default(),
+            block: 0,
+            ahead: Ahead::default(),
+            expected: (None, None),
+            window: 0,
+        }
+    }
+}
+
+impl TableCursor {
+    /// Takes block `number`; false where there is none.
+    fn enter(&mut self, number: usize) -> Result<bool> {
+        if self.position.block().is_some() && self.block == number {
+            return Ok(true);
+        }
+        self.position.clear();
+        let Some(handle) = self.table.handle(number) else { return Ok(false) };
+        let block = self.load(handle)?;
+        self.position.set_block(block);
+        self.block = number;
+        Ok(true)
+    }
+
+    fn load(&mut self, handle: BlockHandle) -> Result<Block> {
+        let key = (self.table.file_id(), handle.extent.offset);
+        let table = self.table.clone();
+        let cache = &table.cache;
+        let cached = if self.options.fill_cache { cache.get(&key) } else { cache.peek(&key) };
+        if let Some(block) = cached {
+            return Ok(block);
+        }
+        if self.ahead.get(handle).is_none() {
+            let (first, last) = self.plan(handle);
+            if first == last {
+                return if self.options.fill_cache {
+                    self.table.block(handle.extent, self.options.purpose)
+                } else {
+                    self.table.read_block(handle.extent, self.options.purpose)
+                };
+            }
+            self.read_ahead(first, last)?;
+        }
+        let Some(stored) = self.ahead.get(handle) else {
+            return Err(Error::corruption("block outside what was read"));
+        };
+        let block = self.table.decode_block(handle, stored)?;
+        if self.options.fill_cache {
+            cache.insert(key, block.clone());
+        }
+        Ok(block)
+    }
+
+    /// Decides which blocks to read together with this one.
+    fn plan(&mut self, handle: BlockHandle) -> (usize, usize) {
+        let number = handle.number;
+        let forward = self.expected.0 == Some(number);
+        let backward = !forward && self.expected.1 == Some(number);
+        self.window = match self.options.readahead {
+            #[cfg(any(test, feature = "sim"))]
+            Readahead::None => 0,
+            Readahead::Full => READAHEAD_BYTES_MAX,
+            Readahead::Growing if !forward && !backward => 0,
+            Readahead::Growing => {
+                (2 * self.window).clamp(READAHEAD_BYTES_FIRST, READAHEAD_BYTES_MAX)
+            }
+        };
+        let (mut first, mut last) = (number, number);
+        let mut total = handle.extent.len;
+        loop {
+            let next = if backward { first.checked_sub(1) } else { Some(last + 1) };
+            let Some(next) = next.and_then(|next| self.table.handle(next)) else { break };
+            total += next.extent.len;
+            if total > self.window {
+                break;
+            }
+            if backward {
+                first = next.number;
+            } else {
+                last = next.number;
+            }
+        }
+        self.expected = (Some(last + 1), first.checked_sub(1));
+        (first, last)
+    }
+
+    fn read_ahead(&mut self, first: usize, last: usize) -> Result<()> {
+        let (Some(first), Some(last)) = (self.table.handle(first), self.table.handle(last)) else {
+            return Err(Error::corruption("readahead beyond the table"));
+        };
+        mark!("table_readahead");
+        let offset = first.extent.offset;
+        let mut bytes = std::mem::take(&mut self.ahead.bytes);
+        bytes.resize((last.extent.end() - offset) as usize, 0);
+        self.table.read_exact(&mut bytes, offset, self.options.purpose)?;
+        self.ahead = Ahead { offset, bytes };
+        Ok(())
+    }
+
+    /// Runs a move; after an error the cursor stands on nothing (C2), and the error names the
+    /// block.
+    fn moving(&mut self, step: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        step(self).map_err(|error| {
+            self.position.clear();
+            let offset = self.table.handle(self.block).map_or(0, |handle| handle.extent.offset);
+            error.in_file(self.table.path()).at_offset(offset)
+        })
+    }
+
+    /// Stands on the first entry of the first block at or behind `number` that has one.
+    fn first_from(&mut self, number: usize) -> Result<()> {
+        if self.enter(number)? {
+            self.position.seek_first()?;
+        }
+        Ok(())
+    }
+
+    fn last_until(&mut self, number: Option<usize>) -> Result<()> {
+        let Some(number) = number else {
+            self.position.clear();
+            return Ok(());
+        };
+        if self.enter(number)? {
+            self.position.seek_last()?;
+        }
+        Ok(())
+    }
+
+    fn seek_to(&mut self, key: &[u8], seq: Seq) -> Result<()> {
+        let Some(number) = self.table.index.locate(key, seq) else {
+            self.position.clear();
+            return Ok(());
+        };
+        if !self.enter(number)? {
+            return Ok(());
+        }
+        self.position.seek(key, seq)?;
+        if self.position.entry().is_none() {
+            // The separator may lie behind the block's last entry.
+            self.first_from(number + 1)?;
+        }
+        Ok(())
+    }
+}
+
+impl Cursor for TableCursor {
+    fn seek_first(&mut self) -> Result<()> {
+        self.moving(|cursor| cursor.first_from(0))
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.moving(|cursor| cursor.last_until(cursor.table.index.len().checked_sub(1)))
+    }
+
+    fn seek(&mut self, key: &[u8], seq: Seq) -> Result<()> {
+        self.moving(|cursor| cursor.seek_to(key, seq))
+    }
+
+    fn seek_before(&mut self, key: &[u8], seq: Seq) -> Result<()> {
+        self.seek(key, seq)?;
+        if self.valid() { self.prev() } else { self.seek_last() }
+    }
+
+    fn next(&mut self) -> Result<()> {
+        if !self.valid() {
+            return Ok(());
+        }
+        if let Err(error) = self.position.next() {
+            return self.moving(|_| Err(error));
+        }
+        if self.position.entry().is_none() {
+            return self.moving(|cursor| cursor.first_from(cursor.block + 1));
+        }
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        if !self.valid() {
+            return Ok(());
+        }
+        if let Err(error) = self.position.prev() {
+            return self.moving(|_| Err(error));
+        }
+        if self.position.entry().is_none() {
+            return self.moving(|cursor| cursor.last_until(cursor.block.checked_sub(1)));
+        }
+        Ok(())
+    }
+
+    fn valid(&self) -> bool {
+        self.position.entry().is_some()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.position.key()
+    }
+
+    fn seq(&self) -> Seq {
+        self.position.entry().map_or(0, |entry| entry.seq)
+    }
+
+    fn kind(&self) -> Kind {
+        self.position.entry().map_or(Kind::Delete, |entry| entry.kind)
+    }
+
+    fn value(&self) -> &[u8] {
+        match (self.position.block(), self.position.entry()) {
+            (Some(block), Some(entry)) => block.slice(entry.value, entry.end),
+            _ => &[],
+        }
+    }
+
+    fn value_owned(&self) -> Value {
+        match (self.position.block(), self.position.entry()) {
+            (Some(block), Some(entry)) => block.value(entry),
+            _ => Value::copy_from(&[]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

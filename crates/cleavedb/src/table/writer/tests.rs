@@ -1,0 +1,129 @@
+//! Tests of the writer: what it reports, refuses, makes durable and cleans up.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::base::codec::Reader;
+use crate::base::sync::Arc;
+use crate::io::fault_disk::{Fault, FaultDisk, FaultPlan};
+use crate::io::memory_disk::CrashMode;
+use crate::table::reader::tests::{compression, items, tombstones};
+use crate::table::testing::{Bench, Item, item, tombstone};
+
+proptest! {
+    #[test]
+    fn the_meta_tells_what_was_written(
+        items in items(),
+        tombstones in tombstones(),
+        compression in compression(),
+    ) {
+        let bench = Bench::new();
+        let meta = bench.write(Bench::options(4, compression, 100), &items, &tombstones).unwrap();
+        let count = |kind| items.iter().filter(|item| item.kind == kind).count() as u64;
+        prop_assert_eq!(meta.bytes, bench.bytes(4).len() as u64);
+        prop_assert_eq!(meta.entries, items.len() as u64);
+        prop_assert_eq!(meta.tombstones, count(Kind::Delete));
+        prop_assert_eq!(meta.merges, count(Kind::Merge));
+        let mut checksum = Rolling::new(checksum::file_seed(&crate::table::testing::UUID, 4));
+        checksum.update(&bench.bytes(4));
+        prop_assert_eq!(meta.checksum, checksum.value());
+        for Item { key, seq, .. } in &items {
+            prop_assert!(meta.contains(key));
+            prop_assert!((meta.smallest_seq..=meta.largest_seq).contains(seq));
+        }
+        for tombstone in &tombstones {
+            prop_assert!(meta.contains(&tombstone.start));
+            prop_assert!(tombstone.end <= meta.largest);
+        }
+        let mut bytes = Vec::new();
+        meta.encode(&mut bytes);
+        let mut reader = Reader::new(&bytes);
+        prop_assert_eq!(TableMeta::decode(&mut reader).unwrap(), meta);
+        prop_assert!(reader.is_empty());
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_no_meta_but_never_panic(bytes: Vec<u8>) {
+        let _ = TableMeta::decode(&mut Reader::new(&bytes));
+    }
+}
+
+#[test]
+fn entries_out_of_order_are_refused() {
+    let a = |seq| item(b"a", seq, Kind::Put, b"");
+    for pair in [[a(3), a(3)], [a(3), a(4)], [item(b"b", 1, Kind::Put, b""), a(9)]] {
+        let bench = Bench::new();
+        assert!(bench.write(Bench::options(4, Compression::None, 100), &pair, &[]).is_err());
+        assert!(bench.disk.files().is_empty(), "the unfinished table is still there");
+    }
+}
+
+#[test]
+fn bounds_of_a_table_of_range_tombstones_only() {
+    let bench = Bench::new();
+    let tombstones = [tombstone(b"m", b"p", 7), tombstone(b"c", b"d", 9)];
+    let meta = bench.write(Bench::options(4, Compression::None, 100), &[], &tombstones).unwrap();
+    assert_eq!((&*meta.smallest, &*meta.largest), (&b"c"[..], &b"p"[..]));
+    assert!(meta.largest_exclusive && meta.contains(b"o") && !meta.contains(b"p"));
+    assert_eq!((meta.smallest_seq, meta.largest_seq, meta.entries), (7, 9, 0));
+    let table = bench.open(&meta).unwrap();
+    assert_eq!(table.tombstones().cover_seq(b"n", 100), 7);
+}
+
+#[test]
+fn a_finished_table_survives_the_loss_of_everything_unsynced() {
+    let bench = Bench::new();
+    let items: Vec<_> = (0..200u8).map(|n| item(&[n], 5, Kind::Put, &[n; 30])).collect();
+    let meta = bench.write(Bench::options(4, Compression::Lz4, 500), &items, &[]).unwrap();
+    let bytes = bench.bytes(4);
+    for mode in CrashMode::ALL {
+        for seed in 0..5 {
+            let image = bench.disk.crash_image(mode, seed);
+            assert!(image.contents(Bench::path(4)) == bytes, "{mode:?}, seed {seed}");
+        }
+    }
+    assert_eq!(bytes.len() as u64, meta.bytes);
+}
+
+#[test]
+fn large_values_make_large_blocks() {
+    let bench = Bench::new();
+    let items = [
+        item(b"a", 5, Kind::Put, b"small"),
+        item(b"b", 5, Kind::Put, &vec![b'v'; 3 << 20]),
+        item(&[b'c'; 60_000], 5, Kind::Put, b"small"),
+    ];
+    for compression in [Compression::None, Compression::Zstd] {
+        let bench_options = Bench::options(4, compression, 4096);
+        let meta = bench.write(bench_options, &items, &[]).unwrap();
+        let table = bench.open(&meta).unwrap();
+        for item in &items {
+            let found = crate::table::testing::get(&table, &item.key, 9).unwrap().1.unwrap();
+            assert!(found.2 == item.value);
+        }
+        bench.disk.remove(Bench::path(4)).unwrap();
+    }
+}
+
+/// Every call of a table's life fails once: an error comes out, and no file stays behind that was
+/// not finished.
+#[test]
+fn every_failing_call_is_reported() {
+    let items: Vec<_> = (0..50u8).map(|n| item(&[n], 5, Kind::Put, &[n; 30])).collect();
+    let mut failures = 0;
+    for call in 1.. {
+        let mut bench = Bench::new();
+        let faults = FaultDisk::over(&bench.disk);
+        let plan = FaultPlan { kind: None, at: call, fault: Fault::Eio, persistent: false };
+        faults.set_plan(Some(plan));
+        bench.io = Io::simulated(Arc::new(faults.clone()));
+        let outcome = bench.write(Bench::options(4, Compression::None, 200), &items, &[]);
+        if faults.triggered() == 0 {
+            assert!(outcome.is_ok());
+            break;
+        }
+        failures += 1;
+        assert!(outcome.is_err(), "call {call} failed without notice");
+    }
+    assert!(failures >= 4, "only {failures} calls could be made to fail");
+}
