@@ -1,0 +1,272 @@
+//! The ordered structure over entries of one keyspace: trait, LSM-tree, and the naive twin.
+//!
+//! Invariants: X1 an index never publishes anything by itself: it prepares an edit, the engine
+//! makes the edit durable and then calls [`OrderedIndex::install`], in manifest order. X2 a view
+//! pins all it can read. X3 seqs of entries are never changed (S1). X4 versions are dropped by the
+//! stripe rule only (S3): dead iff no live snapshot lies in [its seq, superseding seq).
+
+use std::any::Any;
+
+use crate::base::codec::Reader;
+use crate::base::cursor::BoxCursor;
+use crate::base::entry::{FileId, KeyspaceId, Kind, Seq};
+use crate::base::error::Result;
+use crate::base::lookup::Lookup;
+use crate::base::names::FileKind;
+use crate::base::section::Section;
+use crate::base::sync::Arc;
+use crate::base::tombstone::{Fragments, RangeTombstone};
+use crate::io::Purpose;
+
+pub(crate) mod context;
+pub(crate) mod lsm;
+pub(crate) mod naive;
+mod outputs;
+mod run_cursor;
+pub(crate) mod stripes;
+mod table_file;
+#[cfg(test)]
+pub(crate) mod testing;
+mod verify;
+
+pub(crate) use context::IndexContext;
+
+/// Keys from `start` (inclusive) to `end` (exclusive); `None` is unbounded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyRange {
+    /// First key.
+    pub(crate) start: Option<Vec<u8>>,
+    /// First key beyond.
+    pub(crate) end: Option<Vec<u8>>,
+}
+
+/// What a flush hands to an index: one keyspace's part of one or more frozen memtables.
+pub(crate) struct FlushInput<'a> {
+    /// Entries in order, range deletes left out. Not positioned yet.
+    pub(crate) entries: BoxCursor,
+    /// Range deletes, in any order.
+    pub(crate) tombstones: Vec<RangeTombstone>,
+    /// Live snapshots, ascending, read after the memtable was frozen (rule R4).
+    pub(crate) stripes: &'a [Seq],
+    /// Told of every entry that dies.
+    pub(crate) listener: Box<dyn Listener>,
+}
+
+/// An entry that will not exist any more once the edit is durable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dead<'a> {
+    /// Its key.
+    pub(crate) key: &'a [u8],
+    /// Its seq.
+    pub(crate) seq: Seq,
+    /// Its kind.
+    pub(crate) kind: Kind,
+    /// Its value, operand or handle.
+    pub(crate) value: &'a [u8],
+    /// Seq of the entry or range delete that superseded it; its own seq for a tombstone that is
+    /// no longer needed.
+    pub(crate) superseded_by: Seq,
+}
+
+/// Watches one flush or (sub-)compaction: the seam through which value strategies learn what died
+/// and mend what survives. Its sections go into the same manifest edit.
+pub(crate) trait Listener: Send {
+    /// An entry dies.
+    fn dead(&mut self, dead: Dead<'_>);
+    /// A separated entry survives; returns the handle to store instead, if it moved.
+    fn survivor(&mut self, key: &[u8], seq: Seq, handle: &[u8]) -> Option<Vec<u8>>;
+    /// Whether a bottom-level tombstone must stay, because older deltas may exist (rule S4).
+    fn keeps_tombstone(&mut self, key: &[u8], seq: Seq) -> bool;
+    /// Facts to commit with the edit, and files the listener wrote.
+    fn finish(&mut self) -> Result<Vec<Section>>;
+}
+
+/// Makes a listener for each flush and each part of a compaction.
+pub(crate) trait ListenerFactory: Send + Sync {
+    /// A fresh listener.
+    fn listener(&self, keyspace: KeyspaceId) -> Box<dyn Listener>;
+}
+
+/// A change that is ready on disk but visible to nobody. Dropping it uninstalled must leave only
+/// files that the index itself queues for removal.
+pub(crate) struct Prepared {
+    /// What goes into the manifest edit.
+    pub(crate) sections: Vec<Section>,
+    /// The index's own description of the change.
+    pub(crate) change: Box<dyn Any + Send>,
+    /// Figures for events and statistics.
+    pub(crate) report: WorkReport,
+}
+
+/// What a flush or compaction did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkReport {
+    /// "flush", "compaction", "trivial move".
+    pub(crate) kind: &'static str,
+    /// Why it was chosen.
+    pub(crate) reason: String,
+    /// Level read from and written to.
+    pub(crate) levels: (usize, usize),
+    /// Parts that ran side by side.
+    pub(crate) parts: usize,
+    /// Bytes read.
+    pub(crate) bytes_read: u64,
+    /// Bytes written.
+    pub(crate) bytes_written: u64,
+    /// Entries read.
+    pub(crate) entries_in: u64,
+    /// Entries written.
+    pub(crate) entries_out: u64,
+}
+
+/// What background work needs to know at the moment it starts.
+pub(crate) struct JobContext {
+    /// Live snapshots, ascending, read after the inputs were chosen.
+    pub(crate) stripes: Vec<Seq>,
+    /// Makes the listeners.
+    pub(crate) listeners: Arc<dyn ListenerFactory>,
+    /// Set when the database closes: stop early with an error of kind `Closed`.
+    pub(crate) cancelled: Arc<crate::base::sync::atomic::AtomicBool>,
+}
+
+/// A chosen piece of background work. Its inputs are reserved until it is dropped.
+pub(crate) trait IndexJob: Send {
+    /// How urgent: 1.0 is "due"; the engine runs the highest first.
+    fn score(&self) -> f64;
+    /// Does it, off to the side. Calls `fork_join` of the executor for parts that can run side by
+    /// side.
+    fn run(&mut self, context: &JobContext) -> Result<Prepared>;
+}
+
+/// How far background work lags behind: drives pacing of writers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Backlog {
+    /// Sorted runs in level 0.
+    pub(crate) level0_runs: usize,
+    /// Bytes that compaction must rewrite to be back in shape.
+    pub(crate) pending_bytes: u64,
+}
+
+/// Shape of one level, for statistics.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LevelSpace {
+    /// Number of the level.
+    pub(crate) level: usize,
+    /// Files in it.
+    pub(crate) files: usize,
+    /// Their bytes on disk.
+    pub(crate) bytes: u64,
+    /// The level's target, 0 where there is none.
+    pub(crate) target_bytes: u64,
+    /// Entries.
+    pub(crate) entries: u64,
+}
+
+/// What an index occupies.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct IndexSpace {
+    /// Level by level.
+    pub(crate) levels: Vec<LevelSpace>,
+    /// Bytes of all files.
+    pub(crate) disk_bytes: u64,
+    /// Estimate of key and value bytes of the newest versions (entries of the bottom run plus
+    /// what lies above, dead versions and tombstones taken off).
+    pub(crate) live_bytes: u64,
+    /// Entries in all files.
+    pub(crate) entries: u64,
+    /// Parts of compactions that ran side by side with another part.
+    pub(crate) parallel_parts: u64,
+    /// Files moved down without rewriting.
+    pub(crate) trivial_moves: u64,
+}
+
+/// A file that the database is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileRecord {
+    /// Kind of the file.
+    pub(crate) kind: FileKind,
+    /// Its number.
+    pub(crate) id: FileId,
+    /// Exact length (rule F4).
+    pub(crate) bytes: u64,
+    /// Checksum of the whole file (rule F4).
+    pub(crate) checksum: u32,
+}
+
+/// Told what `verify` finds.
+pub(crate) trait VerifySink {
+    /// Bytes checked so far in this step.
+    fn checked(&mut self, file: FileId, bytes: u64);
+    /// A finding; verification goes on.
+    fn problem(&mut self, error: crate::base::error::Error);
+}
+
+/// How a cursor reads.
+#[derive(Clone, Debug)]
+pub(crate) struct CursorOptions {
+    /// Bounds known in advance: limits which files are opened and read ahead.
+    pub(crate) range: KeyRange,
+    /// For the byte meter.
+    pub(crate) purpose: Purpose,
+    /// Whether blocks read go into the cache.
+    pub(crate) fill_cache: bool,
+}
+
+/// One key of a `multi_get`.
+pub(crate) struct KeyLookup<'a> {
+    /// The key.
+    pub(crate) key: &'a [u8],
+    /// Its hash.
+    pub(crate) hash: u64,
+    /// Where the outcome is collected; decided lookups are skipped.
+    pub(crate) lookup: Lookup,
+}
+
+/// A frozen state of an index. Everything it names stays readable while it lives.
+pub(crate) trait IndexView: Send + Sync {
+    /// Offers the versions of `key` to the lookup, from newest to oldest, until it is decided.
+    fn get(&self, key: &[u8], hash: u64, lookup: &mut Lookup) -> Result<()>;
+    /// The same for many keys, all block reads of a round submitted together.
+    fn multi_get(&self, keys: &mut [KeyLookup<'_>]) -> Result<()>;
+    /// A cursor over all versions of all keys (range deletes left out). Not positioned.
+    fn cursor(&self, options: &CursorOptions) -> Result<BoxCursor>;
+    /// All range tombstones that may touch the range; cached per view, empty in the usual case.
+    fn tombstones(&self) -> Result<Arc<Fragments>>;
+    /// Files of this view.
+    fn files(&self) -> Vec<FileRecord>;
+    /// Shape and size.
+    fn space(&self) -> IndexSpace;
+    /// Checks every byte and every invariant of this view.
+    fn verify(&self, sink: &mut dyn VerifySink);
+}
+
+/// An ordered index of one keyspace.
+pub(crate) trait OrderedIndex: Send + Sync {
+    /// The state in force.
+    fn view(&self) -> Arc<dyn IndexView>;
+    /// Writes a flush's files. Flushes of one index are prepared and installed one at a time.
+    fn apply_flush(&self, input: FlushInput<'_>) -> Result<Prepared>;
+    /// Chooses due background work, reserving its inputs; `None` when the index is in shape.
+    fn pick_job(&self) -> Option<Box<dyn IndexJob>>;
+    /// Publishes a durable change. Called once per prepared change, in manifest order.
+    fn install(&self, change: Box<dyn Any + Send>) -> Result<()>;
+    /// Asks that everything in the range be compacted to the bottom; returns a ticket.
+    fn request_compaction(&self, range: KeyRange) -> u64;
+    /// Whether the request is fulfilled.
+    fn compaction_done(&self, ticket: u64) -> bool;
+    /// How far behind background work is.
+    fn backlog(&self) -> Backlog;
+    /// The whole state as sections, for a fresh manifest.
+    fn snapshot_sections(&self) -> Vec<Section>;
+    /// Lowest seq that must be replayed from the log although it is flushed; 0 for none. (The LSM
+    /// has nothing of its own to replay; Flex has a logical log.)
+    fn replay_floor(&self) -> Seq;
+    /// The keyspace was dropped, durably: all its files go away with their last holder. Call again
+    /// after a change that was installed later.
+    fn retire(&self);
+}
+
+/// The keyspace that a section of an index (LSM or naive) belongs to.
+pub(crate) fn section_keyspace(section: &Section) -> Result<KeyspaceId> {
+    Reader::new(&section.payload).u32().map(KeyspaceId)
+}
