@@ -1,0 +1,476 @@
+//! The scheduler of flushes, compactions and housekeeping.
+//!
+//! Invariants: B1 at most one flush runs, so memtables become tables in order. B2 a failed step
+//! reaches the next caller: running out of space is retried when room is made, anything else stops
+//! writes (promises P6, P7). B3 nobody blocks on work that cannot come: every wait re-checks health
+//! and, under the stepper, runs steps itself.
+
+use std::time::Duration;
+
+use crate::base::entry::{KeyspaceId, Seq};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::marks::mark;
+use crate::base::names::{FileKind, file_name};
+use crate::base::section::Section;
+use crate::base::sync::atomic::Ordering;
+use crate::base::sync::{Arc, Condvar, Mutex};
+use crate::engine::Engine;
+use crate::engine::catalogue::KeyspaceState;
+use crate::engine::metrics::{Metrics, Operation};
+use crate::index::{Dead, IndexJob, JobContext, KeyRange, Listener, ListenerFactory};
+use crate::io::executor::Priority;
+
+/// Steps that met a full disk and wait until somebody tries again.
+#[derive(Default)]
+struct FullDisk {
+    flush: Option<Error>,
+    compaction: Option<Error>,
+}
+
+impl FullDisk {
+    fn error(&self) -> Option<&Error> {
+        self.flush.as_ref().or(self.compaction.as_ref())
+    }
+}
+
+#[derive(Default)]
+struct Running {
+    flushing: bool,
+    compactions: usize,
+    /// Steps that are done but have not queued yet what is due after them.
+    settling: usize,
+    housekeeping: bool,
+    /// The disk was full when a step last ran; it is tried again when room is made.
+    full: FullDisk,
+    /// Counts changes, so that waiters notice each.
+    changes: u64,
+}
+
+impl Running {
+    /// The full disk that keeps background work from getting any further.
+    fn hopeless(&self) -> Option<Error> {
+        let idle = !self.flushing && self.compactions == 0;
+        self.full.error().filter(|_| idle).cloned()
+    }
+}
+
+/// What runs in the background.
+#[derive(Default)]
+pub(crate) struct Background {
+    running: Mutex<Running>,
+    changed: Condvar,
+}
+
+/// Times that whoever waits lets steps try again that met a full disk.
+const FULL_DISK_RETRIES: usize = 3;
+
+/// Longest sleep between two looks at a condition that a lost wake-up might have hidden.
+const RECHECK: Duration = Duration::from_millis(50);
+
+impl Engine {
+    /// Queues whatever work is due and not running.
+    pub(crate) fn schedule(self: &Arc<Self>) {
+        if self.settings.read_only || self.health.is_closed() || self.health.is_stopped() {
+            return;
+        }
+        let flush_due = !self.view.load().frozen.is_empty();
+        let mut running = self.background.running.lock();
+        if flush_due && !running.flushing && running.full.flush.is_none() {
+            running.flushing = true;
+            let engine = Arc::clone(self);
+            self.io.executor.submit(Priority::Flush, Box::new(move || engine.flush_step()));
+        }
+        while running.compactions < self.io.executor.parallelism()
+            && running.full.compaction.is_none()
+        {
+            running.compactions += 1;
+            let engine = Arc::clone(self);
+            self.io
+                .executor
+                .submit(Priority::Compaction, Box::new(move || engine.compaction_step()));
+        }
+    }
+
+    /// Queues housekeeping, unless it is queued already.
+    pub(crate) fn schedule_housekeeping(self: &Arc<Self>) {
+        let mut running = self.background.running.lock();
+        if running.housekeeping || self.settings.read_only || self.health.is_closed() {
+            return;
+        }
+        running.housekeeping = true;
+        let engine = Arc::clone(self);
+        self.io.executor.submit(Priority::Housekeeping, Box::new(move || engine.keep_house()));
+    }
+
+    fn flush_step(self: Arc<Self>) {
+        self.remove_obsolete_if_full();
+        let outcome = self.flush_oldest();
+        let again = self.settle(outcome.as_ref().err(), |full| &mut full.flush);
+        let goes_on = outcome.is_ok() || again;
+        self.finished(|running| {
+            running.flushing = false;
+            running.settling += usize::from(goes_on);
+        });
+        self.refresh_backlog();
+        if goes_on {
+            self.go_on();
+        }
+    }
+
+    fn compaction_step(self: Arc<Self>) {
+        self.remove_obsolete_if_full();
+        let outcome = self.compact_once();
+        let again = self.settle(outcome.as_ref().err(), |full| &mut full.compaction);
+        let goes_on = matches!(outcome, Ok(true)) || again;
+        self.finished(|running| {
+            running.compactions -= 1;
+            running.settling += usize::from(goes_on);
+        });
+        if goes_on {
+            // What was merged takes less room, perhaps enough less for others.
+            self.forget_full_disk();
+            self.refresh_backlog();
+            self.go_on();
+        }
+    }
+
+    /// Queues what a finished step has made due; only then may anybody think that all is quiet.
+    fn go_on(self: &Arc<Self>) {
+        self.schedule();
+        self.schedule_housekeeping();
+        self.finished(|running| running.settling -= 1);
+    }
+
+    fn finished(&self, change: impl FnOnce(&mut Running)) {
+        let mut running = self.background.running.lock();
+        change(&mut running);
+        running.changes += 1;
+        self.background.changed.notify_all();
+    }
+
+    /// Files a step's error (B2); true where room was made, so that the step is worth repeating.
+    fn settle(
+        &self,
+        error: Option<&Error>,
+        waiting: fn(&mut FullDisk) -> &mut Option<Error>,
+    ) -> bool {
+        let Some(error) = error else { return false };
+        match error.kind() {
+            ErrorKind::Closed => {}
+            ErrorKind::NoSpace if !self.health.is_stopped() => {
+                mark!("background_out_of_space");
+                // What the step wrote before it failed takes room, too.
+                self.remove_obsolete();
+                if self.note_full_disk(error) {
+                    return true;
+                }
+                let mut running = self.background.running.lock();
+                *waiting(&mut running.full) = Some(error.clone());
+            }
+            _ => self.health.stop(error),
+        }
+        false
+    }
+
+    /// Runs the most urgent compaction of any keyspace; false if none is due.
+    fn compact_once(self: &Arc<Self>) -> Result<bool> {
+        if self.cancelled.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        self.health.check_writable()?;
+        let Some((keyspace, mut job)) = self.pick_compaction() else { return Ok(false) };
+        let running = self.metrics.compactions_running.fetch_add(1, Ordering::Relaxed) + 1;
+        self.metrics.compactions_running_max.fetch_max(running, Ordering::Relaxed);
+        let start = self.io.clock.now();
+        let outcome = self.run_compaction(&keyspace, job.as_mut());
+        self.metrics.compactions_running.fetch_sub(1, Ordering::Relaxed);
+        outcome?;
+        let took = self.io.clock.now().saturating_sub(start);
+        self.metrics.record(Operation::Compaction, took);
+        self.metrics.compactions.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    fn pick_compaction(&self) -> Option<(Arc<KeyspaceState>, Box<dyn IndexJob>)> {
+        let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();
+        let mut best: Option<(Arc<KeyspaceState>, Box<dyn IndexJob>)> = None;
+        for keyspace in keyspaces {
+            let Some(job) = keyspace.index.pick_job() else { continue };
+            if best.as_ref().is_none_or(|(_, other)| job.score() > other.score()) {
+                best = Some((keyspace, job));
+            }
+        }
+        best
+    }
+
+    fn run_compaction(&self, keyspace: &Arc<KeyspaceState>, job: &mut dyn IndexJob) -> Result<()> {
+        let stripes = self.snapshots.stripes();
+        if !stripes.is_empty() {
+            mark!("compaction_with_snapshot");
+        }
+        let context = JobContext {
+            stripes,
+            listeners: Arc::new(DropCounters(Arc::clone(&self.metrics))),
+            cancelled: Arc::clone(&self.cancelled),
+        };
+        let prepared = job.run(&context)?;
+        let report = prepared.report;
+        let change = prepared.change;
+        self.commit_edit(prepared.sections, |engine| {
+            keyspace.index.install(change)?;
+            if keyspace.dropped.load(Ordering::Acquire) {
+                keyspace.index.retire();
+            } else {
+                let view = keyspace.index.view();
+                engine.publish_indexes([(keyspace.id, Some(view))], None);
+            }
+            Ok(())
+        })?;
+        tracing::info!(
+            keyspace = keyspace.name,
+            kind = report.kind,
+            reason = report.reason,
+            from = report.levels.0,
+            to = report.levels.1,
+            parts = report.parts,
+            bytes_read = report.bytes_read,
+            bytes_written = report.bytes_written,
+            entries_in = report.entries_in,
+            entries_out = report.entries_out,
+            "compaction"
+        );
+        Ok(())
+    }
+
+    /// Removes obsolete files, syncs what waits, balances memory, retries what ran out of space.
+    pub(crate) fn keep_house(self: Arc<Self>) {
+        self.finished(|running| running.housekeeping = false);
+        if self.health.is_closed() {
+            return;
+        }
+        self.remove_obsolete();
+        self.balance_memory();
+        if !self.health.is_stopped() {
+            if self.journal.has_unsynced() && !self.settings.sync_interval.is_zero() {
+                // A failure has stopped the database already; the next writer is told.
+                let _ = self.sync_journal();
+            }
+            self.retry_after_full_disk();
+        }
+    }
+
+    /// Whether a step met a full disk and waits for room.
+    pub(crate) fn is_out_of_space(&self) -> bool {
+        self.background.running.lock().full.error().is_some()
+    }
+
+    /// Lets steps run again that met a full disk, if there is room now.
+    pub(crate) fn retry_after_full_disk(self: &Arc<Self>) {
+        self.remove_obsolete();
+        if (self.is_out_of_space() || self.reserve.is_given_up()) && self.restore_reserve() {
+            self.forget_full_disk();
+            self.schedule();
+        }
+    }
+
+    /// Lets steps that met a full disk run again, room or not: whoever waits is told anew.
+    pub(crate) fn forget_full_disk(&self) {
+        self.background.running.lock().full = FullDisk::default();
+    }
+
+    fn remove_obsolete_if_full(&self) {
+        if self.reserve.is_given_up() {
+            self.remove_obsolete();
+        }
+    }
+
+    /// Unlinks files that no edit names and no view pins.
+    pub(crate) fn remove_obsolete(&self) {
+        let obsolete = self.obsolete.take();
+        if self.health.is_stopped() {
+            // An edit whose outcome is unknown may name them after all. The next open decides: it
+            // removes what the manifest does not name. (The stop comes before the queueing.)
+            return;
+        }
+        for (kind, id) in obsolete {
+            if kind == FileKind::Table {
+                self.tables.evict(id);
+            }
+            let path = self.dir.join(file_name(kind, id));
+            if let Err(cause) = self.io.disk.remove_file(&path)
+                && cause.kind() != std::io::ErrorKind::NotFound
+            {
+                // Not lost: the next open removes what the manifest does not name.
+                tracing::warn!(file = %path.display(), error = %cause, "obsolete file stays");
+            }
+        }
+    }
+
+    /// Gives the block cache what memtables, pinned tables and iterators leave of the budget.
+    pub(crate) fn balance_memory(&self) {
+        let budget = self.settings.memory_budget;
+        let memtables = self.widths.memtable_bytes * (1 + self.widths.frozen_memtables_max as u64);
+        let iterators = self.metrics.iterator_bytes.load(Ordering::Relaxed);
+        let taken = memtables + self.tables.memory_bytes() + iterators;
+        self.blocks.set_capacity(budget.saturating_sub(taken).max(budget / 8));
+    }
+
+    /// Waits until `done` or the timeout (kind `Timeout`). No lock may be held.
+    pub(crate) fn wait_background(
+        self: &Arc<Self>,
+        timeout: Option<Duration>,
+        mut done: impl FnMut() -> Result<bool>,
+    ) -> Result<()> {
+        let start = self.io.clock.now();
+        loop {
+            let changes = self.background.running.lock().changes;
+            if done()? {
+                return Ok(());
+            }
+            // Others that still run may make the room that a step lacked.
+            if let Some(error) = self.background.running.lock().hopeless() {
+                return Err(error);
+            }
+            if timeout.is_some_and(|limit| self.io.clock.now().saturating_sub(start) >= limit) {
+                return Err(Error::new(ErrorKind::Timeout, "background work took too long"));
+            }
+            if self.io.executor.is_stepper() {
+                if !self.io.executor.help() && !done()? {
+                    let message = "background work is due but none is queued";
+                    return Err(Error::new(ErrorKind::Stopped, message));
+                }
+                continue;
+            }
+            let mut running = self.background.running.lock();
+            if running.changes == changes {
+                self.background.changed.wait_for(&mut running, RECHECK);
+            }
+        }
+    }
+
+    /// As [`Engine::wait_background`], but lets steps that met a full disk try again some times:
+    /// what they had written is gone by then, and one of them may have left the others no room.
+    pub(crate) fn wait_with_retries(
+        self: &Arc<Self>,
+        timeout: Option<Duration>,
+        mut done: impl FnMut() -> Result<bool>,
+    ) -> Result<()> {
+        let mut outcome = self.wait_background(timeout, &mut done);
+        for _ in 0..FULL_DISK_RETRIES {
+            match &outcome {
+                Err(error) if error.kind() == ErrorKind::NoSpace => {
+                    self.remove_obsolete();
+                    self.forget_full_disk();
+                    self.schedule();
+                    outcome = self.wait_background(timeout, &mut done);
+                }
+                _ => break,
+            }
+        }
+        outcome
+    }
+
+    /// Whether nothing runs and no flush is due.
+    fn is_quiet(&self) -> bool {
+        let running = self.background.running.lock();
+        !running.flushing
+            && running.compactions == 0
+            && running.settling == 0
+            && self.view.load().frozen.is_empty()
+    }
+
+    /// Writes all memtables out and waits.
+    pub(crate) fn flush_all(self: &Arc<Self>) -> Result<()> {
+        self.health.check_writable()?;
+        self.commit(crate::engine::commit::Work::control(crate::engine::commit::Task::Freeze))?;
+        let target = self.last_frozen();
+        self.retry_after_full_disk();
+        self.forget_full_disk();
+        self.schedule();
+        self.wait_with_retries(None, || {
+            self.health.check_writable()?;
+            Ok(self.flushed.load(Ordering::Acquire) >= target)
+        })
+    }
+
+    fn last_frozen(&self) -> Seq {
+        let view = self.view.load();
+        let flushed = self.flushed.load(Ordering::Acquire);
+        view.frozen.first().map_or(flushed, |frozen| frozen.last_seq)
+    }
+
+    /// Compacts a range of a keyspace to the bottom and waits.
+    pub(crate) fn compact_range(
+        self: &Arc<Self>,
+        keyspace: &Arc<KeyspaceState>,
+        range: KeyRange,
+    ) -> Result<()> {
+        self.check_readable(keyspace)?;
+        self.flush_all()?;
+        let ticket = keyspace.index.request_compaction(range);
+        self.schedule();
+        self.wait_with_retries(None, || {
+            self.health.check_writable()?;
+            keyspace.check_exists()?;
+            let done = keyspace.index.compaction_done(ticket);
+            if !done {
+                self.schedule();
+            }
+            Ok(done)
+        })?;
+        self.schedule_housekeeping();
+        Ok(())
+    }
+
+    /// Waits until no background work is due.
+    pub(crate) fn wait_idle(self: &Arc<Self>) -> Result<()> {
+        self.schedule();
+        self.wait_with_retries(None, || {
+            self.health.check_writable()?;
+            Ok(self.is_quiet())
+        })
+    }
+}
+
+/// Listens to every flush and compaction: counts what dies. A value strategy will stand here too.
+pub(crate) struct DropCounter {
+    metrics: Arc<Metrics>,
+    entries: u64,
+    bytes: u64,
+}
+
+impl DropCounter {
+    pub(crate) fn new(metrics: &Arc<Metrics>) -> Self {
+        Self { metrics: Arc::clone(metrics), entries: 0, bytes: 0 }
+    }
+}
+
+impl Listener for DropCounter {
+    fn dead(&mut self, dead: Dead<'_>) {
+        debug_assert!(dead.seq <= dead.superseded_by, "{:?} dies of an older entry", dead.kind);
+        self.entries += 1;
+        self.bytes += (dead.key.len() + dead.value.len()) as u64;
+    }
+
+    fn survivor(&mut self, _key: &[u8], _seq: Seq, _handle: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn keeps_tombstone(&mut self, _key: &[u8], _seq: Seq) -> bool {
+        false
+    }
+
+    fn finish(&mut self) -> Result<Vec<Section>> {
+        self.metrics.entries_dropped.fetch_add(self.entries, Ordering::Relaxed);
+        self.metrics.bytes_dropped.fetch_add(self.bytes, Ordering::Relaxed);
+        Ok(Vec::new())
+    }
+}
+
+struct DropCounters(Arc<Metrics>);
+
+impl ListenerFactory for DropCounters {
+    fn listener(&self, _keyspace: KeyspaceId) -> Box<dyn Listener> {
+        Box::new(DropCounter::new(&self.0))
+    }
+}

@@ -1,0 +1,96 @@
+//! Checkpoints: a second database directory made of hard links, at one commit point.
+//!
+//! The open journal segment is sealed first (rule F9), so every linked file is one that nobody
+//! writes any more. The list of files is taken under the manifest lock, so no edit comes between.
+
+use std::path::Path;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::names::{FileKind, file_name};
+use crate::base::section::SectionTag;
+use crate::base::sync::Arc;
+use crate::engine::Engine;
+use crate::engine::commit::{Task, Work};
+use crate::engine::journal::JournalEdit;
+use crate::engine::recover::lock;
+use crate::io::Purpose;
+use crate::io::disk::OpenMode;
+use crate::log::writer::AppendError;
+use crate::manifest::{self, Manifest};
+
+impl Engine {
+    /// Makes `target` a database equal to this one at this moment.
+    pub(crate) fn checkpoint(self: &Arc<Self>, target: &Path) -> Result<()> {
+        let exists = self.io.disk.exists(target);
+        if exists.map_err(|cause| Error::io("looking for the target", target, cause))? {
+            return Err(
+                Error::new(ErrorKind::AlreadyExists, "the target exists already").in_file(target)
+            );
+        }
+        self.commit(Work::control(Task::RollJournal))?;
+        self.io
+            .disk
+            .create_dir(target)
+            .map_err(|cause| Error::io("creating the checkpoint", target, cause))?;
+        let _lock = lock(&self.io, target)?;
+        manifest::begin_creation(&self.io, target, &self.uuid).map_err(AppendError::into_error)?;
+        // No edit until the list is complete; what it names cannot be unlinked before.
+        let edits_wait = self.manifest.lock();
+        let mut sections = self.snapshot_sections();
+        sections.retain(|section| section.tag != SectionTag::JOURNAL);
+        let mut journal = Vec::new();
+        let view = self.view.load_full();
+        for segment in self.journal.segments() {
+            let Some(sealed) = segment.sealed else { continue };
+            self.link(FileKind::Journal, segment.id, target)?;
+            journal.push(JournalEdit::Added { id: segment.id });
+            journal.push(JournalEdit::Sealed { sealed, last_seq: segment.last_seq });
+        }
+        sections.push(JournalEdit::encode(&journal));
+        drop(edits_wait);
+        // The view pins its tables.
+        for index in view.indexes.values() {
+            for file in index.files() {
+                self.link(file.kind, file.id, target)?;
+            }
+        }
+        Manifest::create(&self.io, target, self.uuid, sections).map_err(AppendError::into_error)?;
+        if let Some(parent) = target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            self.io
+                .disk
+                .sync_dir(parent)
+                .map_err(|cause| Error::io("sync of the parent directory", parent, cause))?;
+        }
+        tracing::info!(target = %target.display(), "checkpoint made");
+        Ok(())
+    }
+
+    /// Links one file; copies it where the target is on another file system.
+    fn link(&self, kind: FileKind, id: crate::base::entry::FileId, target: &Path) -> Result<()> {
+        let name = file_name(kind, id);
+        let (from, to) = (self.dir.join(&name), target.join(&name));
+        match self.io.disk.hard_link(&from, &to) {
+            Ok(()) => Ok(()),
+            Err(cause) if cause.kind() == std::io::ErrorKind::CrossesDevices => {
+                self.copy(&from, &to).map_err(|cause| Error::io("copying", &from, cause))
+            }
+            Err(cause) => Err(Error::io("linking", &from, cause)),
+        }
+    }
+
+    fn copy(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+        const STEP_BYTES: usize = 1 << 20;
+        let source = self.io.disk.open(from, OpenMode::default())?;
+        let copy = self.io.disk.create(to, OpenMode::default())?;
+        let mut buffer = vec![0; STEP_BYTES];
+        let mut offset = 0;
+        loop {
+            let count = source.read_at(&mut buffer, offset)?;
+            let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
+            copy.write_all_at(bytes, offset)?;
+            self.io.meter.wrote(Purpose::Other, count as u64);
+            offset += count as u64;
+        }
+        copy.sync_data()
+    }
+}

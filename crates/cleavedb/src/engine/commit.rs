@@ -1,0 +1,388 @@
+//! Commit: a leader takes the queue, writes one group with one call, hands leadership on, and
+//! only then inserts into the memtable, so that the next group is written meanwhile.
+//!
+//! Invariants: M1 seqs are contiguous in log order; a group that failed before it was logged takes
+//! none. M2 visibility advances in seq order: a group publishes when its predecessor has. M3 no
+//! group is logged after one whose sync failed (the leader checks health first). M4 a lone writer
+//! pays no hand-over: it finds no leader, leads, and wakes nobody.
+
+use std::collections::VecDeque;
+
+use crate::base::entry::{Kind, SEQ_MAX, Seq};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use crate::base::sync::{Arc, Condvar, Mutex, hint, thread};
+use crate::engine::Engine;
+use crate::engine::conditional::Condition;
+use crate::engine::metrics::Operation;
+use crate::log::batch::BatchReader;
+use crate::log::format::FrameRef;
+use crate::memory::memtable::Memtable;
+
+/// What a caller wants done under commit leadership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Log and insert the payload.
+    Write,
+    /// Freeze the active memtable, so that a flush writes it out.
+    Freeze,
+    /// Seal the open journal segment and begin the next.
+    RollJournal,
+    /// Seal the open journal segment for good: nothing is accepted afterwards.
+    Seal,
+}
+
+/// One caller's work.
+pub(crate) struct Work {
+    /// What to do.
+    pub(crate) task: Task,
+    /// Encoded records of the batch.
+    pub(crate) payload: Vec<u8>,
+    /// Operations in it.
+    pub(crate) count: u32,
+    /// Key and value bytes in it.
+    pub(crate) user_bytes: u64,
+    /// Whether it must be durable when acknowledged.
+    pub(crate) sync: bool,
+    /// Whether it only frees space (deletes): allowed on a full disk.
+    pub(crate) frees_space: bool,
+    /// Written only if this holds.
+    pub(crate) condition: Option<Condition>,
+}
+
+impl Work {
+    /// A control task without payload.
+    pub(crate) fn control(task: Task) -> Self {
+        Self {
+            task,
+            payload: Vec::new(),
+            count: 0,
+            user_bytes: 0,
+            sync: false,
+            frees_space: true,
+            condition: None,
+        }
+    }
+
+    /// Whether it can share a group with other writes.
+    fn is_plain(&self) -> bool {
+        self.task == Task::Write && self.condition.is_none()
+    }
+}
+
+/// Largest group: keeps the first writer's wait short.
+const GROUP_BYTES_MAX: usize = 1 << 20;
+/// Spins before parking: about as long as one buffered append takes.
+const SPINS: usize = 200;
+
+const PENDING: u8 = 0;
+const LEAD: u8 = 1;
+const DONE: u8 = 2;
+
+/// A writer that waits for its leader, or for its turn to lead.
+struct Waiter {
+    work: Mutex<Option<Work>>,
+    state: AtomicU8,
+    outcome: Mutex<Option<Result<()>>>,
+    parked: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Waiter {
+    fn new(work: Work) -> Self {
+        Self {
+            work: Mutex::new(Some(work)),
+            state: AtomicU8::new(PENDING),
+            outcome: Mutex::new(None),
+            parked: Mutex::new(false),
+            wake: Condvar::new(),
+        }
+    }
+
+    fn signal(&self, state: u8) {
+        self.state.store(state, Ordering::Release);
+        if *self.parked.lock() {
+            self.wake.notify_one();
+        }
+    }
+
+    fn wait(&self) -> u8 {
+        for _ in 0..SPINS {
+            let state = self.state.load(Ordering::Acquire);
+            if state != PENDING {
+                return state;
+            }
+            hint::spin_loop();
+        }
+        let mut parked = self.parked.lock();
+        *parked = true;
+        loop {
+            let state = self.state.load(Ordering::Acquire);
+            if state != PENDING {
+                return state;
+            }
+            self.wake.wait(&mut parked);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    leading: bool,
+    waiting: VecDeque<Arc<Waiter>>,
+}
+
+/// The queue of writers and the order of visibility.
+#[derive(Default)]
+pub(crate) struct CommitQueue {
+    queue: Mutex<Queue>,
+    /// Last seq given out; written by leaders only.
+    pub(crate) allocated: AtomicU64,
+    turn: Mutex<usize>,
+    turned: Condvar,
+}
+
+/// One member of a group besides the leader.
+struct Follower {
+    waiter: Arc<Waiter>,
+    work: Work,
+}
+
+/// A group that has been logged.
+struct Logged {
+    base_seq: Seq,
+    last_seq: Seq,
+    memtable: Arc<Memtable>,
+}
+
+impl Engine {
+    /// Commits one caller's work; returns when it is visible (and durable, if it asked for that).
+    pub(crate) fn commit(self: &Arc<Self>, work: Work) -> Result<()> {
+        let start = self.io.clock.now();
+        let is_write = work.task == Task::Write;
+        let outcome = self.enqueue(work);
+        if is_write {
+            self.metrics.record(Operation::Write, self.io.clock.now().saturating_sub(start));
+        }
+        outcome
+    }
+
+    fn enqueue(self: &Arc<Self>, work: Work) -> Result<()> {
+        let waiter = {
+            let mut queue = self.commits.queue.lock();
+            if queue.leading {
+                let waiter = Arc::new(Waiter::new(work));
+                queue.waiting.push_back(Arc::clone(&waiter));
+                waiter
+            } else {
+                queue.leading = true;
+                drop(queue);
+                return self.lead(work);
+            }
+        };
+        if waiter.wait() == LEAD {
+            let work = waiter.work.lock().take();
+            return match work {
+                Some(work) => self.lead(work),
+                None => Err(Error::invalid("a waiting batch lost its work")),
+            };
+        }
+        let outcome = waiter.outcome.lock().take();
+        outcome.unwrap_or_else(|| Err(Error::invalid("a waiting batch lost its outcome")))
+    }
+
+    /// Leads one group: logs it, hands leadership on, inserts, publishes, wakes the followers.
+    fn lead(self: &Arc<Self>, own: Work) -> Result<()> {
+        let followers = self.gather(&own);
+        let logged = self.log_group(&own, &followers);
+        self.hand_over();
+        let outcome = match logged {
+            Ok(Some(logged)) => {
+                let inserted = insert_group(&own, &followers, &logged);
+                if let Err(error) = &inserted {
+                    self.health.stop(error);
+                }
+                self.publish_group(&logged);
+                inserted
+            }
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        for follower in followers {
+            *follower.waiter.outcome.lock() = Some(outcome.clone());
+            follower.waiter.signal(DONE);
+        }
+        outcome
+    }
+
+    /// Takes plain writes off the queue, up to the size of a group.
+    fn gather(&self, own: &Work) -> Vec<Follower> {
+        let mut followers = Vec::new();
+        if !own.is_plain() {
+            return followers;
+        }
+        let mut bytes = own.payload.len();
+        let mut queue = self.commits.queue.lock();
+        while let Some(waiter) = queue.waiting.front() {
+            let mut slot = waiter.work.lock();
+            match slot.take() {
+                Some(work) if work.is_plain() && bytes + work.payload.len() <= GROUP_BYTES_MAX => {
+                    drop(slot);
+                    bytes += work.payload.len();
+                    if let Some(waiter) = queue.waiting.pop_front() {
+                        followers.push(Follower { waiter, work });
+                    }
+                }
+                other => {
+                    *slot = other;
+                    break;
+                }
+            }
+        }
+        followers
+    }
+
+    fn hand_over(&self) {
+        let next = {
+            let mut queue = self.commits.queue.lock();
+            let next = queue.waiting.pop_front();
+            queue.leading = next.is_some();
+            next
+        };
+        if let Some(next) = next {
+            next.signal(LEAD);
+        }
+    }
+
+    /// The leader's part under leadership. `None`: a control task, nothing to insert.
+    fn log_group(self: &Arc<Self>, own: &Work, followers: &[Follower]) -> Result<Option<Logged>> {
+        self.health.check_writable()?;
+        if self.sealed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Closed, "the database is being closed"));
+        }
+        match own.task {
+            Task::Freeze => return self.freeze_active().map(|()| None),
+            Task::RollJournal if self.journal.open_segment_is_empty() => return Ok(None),
+            Task::RollJournal => return self.roll_journal().map(|()| None),
+            Task::Seal => return self.seal_last_segment().map(|()| None),
+            Task::Write => {}
+        }
+        if let Some(condition) = &own.condition {
+            self.wait_published(self.commits.allocated.load(Ordering::Relaxed));
+            condition.check(self)?;
+        }
+        let frees_space = own.frees_space && followers.iter().all(|f| f.work.frees_space);
+        self.check_space(frees_space)?;
+        self.make_place()?;
+        let base_seq = self.commits.allocated.load(Ordering::Relaxed) + 1;
+        let mut next_seq = base_seq;
+        let mut sync = own.sync;
+        let mut user_bytes = own.user_bytes;
+        let mut frames = Vec::with_capacity(1 + followers.len());
+        for work in std::iter::once(own).chain(followers.iter().map(|f| &f.work)) {
+            // An empty batch only asks for durability.
+            if work.count > 0 {
+                let (count, payload) = (work.count, work.payload.as_slice());
+                frames.push(FrameRef { base_seq: next_seq, count, payload });
+                next_seq += u64::from(count);
+            }
+        }
+        for follower in followers {
+            sync |= follower.work.sync;
+            user_bytes += follower.work.user_bytes;
+        }
+        let last_seq = next_seq - 1;
+        if last_seq > SEQ_MAX {
+            // At a million operations a second that takes two thousand years.
+            return Err(Error::corruption("the sequence numbers are used up"));
+        }
+        self.append_group(&frames, last_seq, frees_space)?;
+        self.commits.allocated.store(last_seq, Ordering::Release);
+        if sync {
+            self.sync_journal()?;
+            if frames.is_empty() && !self.journal.open_segment_is_empty() {
+                self.append_watermark()?;
+            }
+        }
+        self.metrics.user_bytes.fetch_add(user_bytes, Ordering::Relaxed);
+        self.metrics.commits.fetch_add(frames.len() as u64, Ordering::Relaxed);
+        self.metrics.commit_groups.fetch_add(1, Ordering::Relaxed);
+        let memtable = Arc::clone(&self.view.load().active);
+        Ok(Some(Logged { base_seq, last_seq, memtable }))
+    }
+
+    /// Freezes the memtable or rolls the journal where either is full.
+    fn make_place(self: &Arc<Self>) -> Result<()> {
+        let view = self.view.load();
+        let full = view.active.memory_bytes() >= self.widths.memtable_bytes
+            || self.journal.unflushed_bytes() >= self.widths.replay_bytes_max;
+        if full && view.frozen.len() < self.widths.frozen_memtables_max {
+            drop(view);
+            self.freeze_active()?;
+        }
+        if self.journal.segment_bytes() >= self.widths.journal_segment_bytes {
+            self.roll_journal()?;
+        }
+        Ok(())
+    }
+
+    /// Makes a group visible once its predecessor is (M2).
+    fn publish_group(&self, logged: &Logged) {
+        self.wait_published(logged.base_seq - 1);
+        self.visible.store(logged.last_seq, Ordering::Release);
+        let waiting = self.commits.turn.lock();
+        if *waiting > 0 {
+            self.commits.turned.notify_all();
+        }
+    }
+
+    /// Waits until everything up to `seq` is visible. Terminates: groups publish in order, and
+    /// every logged group publishes.
+    pub(crate) fn wait_published(&self, seq: Seq) {
+        let published = || self.visible.load(Ordering::Acquire) >= seq;
+        for _ in 0..SPINS {
+            if published() {
+                return;
+            }
+            hint::spin_loop();
+        }
+        thread::yield_now();
+        let mut waiting = self.commits.turn.lock();
+        *waiting += 1;
+        while !published() {
+            self.commits.turned.wait(&mut waiting);
+        }
+        *waiting -= 1;
+    }
+}
+
+/// Inserts every record of a group; record `i` of a batch has its base seq plus `i`.
+fn insert_group(own: &Work, followers: &[Follower], logged: &Logged) -> Result<()> {
+    let mut seq = logged.base_seq;
+    for work in std::iter::once(own).chain(followers.iter().map(|f| &f.work)) {
+        insert_batch(&logged.memtable, &work.payload, work.count, seq)?;
+        seq += u64::from(work.count);
+    }
+    debug_assert_eq!(seq, logged.last_seq + 1);
+    Ok(())
+}
+
+/// Inserts the records of one batch from `seq` on.
+pub(crate) fn insert_batch(
+    memtable: &Memtable,
+    payload: &[u8],
+    count: u32,
+    mut seq: Seq,
+) -> Result<()> {
+    for record in BatchReader::new(payload, count) {
+        let record = record?;
+        match record.kind {
+            Kind::RangeDelete => {
+                memtable.insert_range_delete(record.keyspace, record.key, record.value, seq);
+            }
+            kind => memtable.insert(record.keyspace, record.key, seq, kind, record.value),
+        }
+        seq += 1;
+    }
+    Ok(())
+}

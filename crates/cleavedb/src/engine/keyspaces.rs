@@ -1,0 +1,134 @@
+//! Creating, finding and dropping keyspaces. Each change is an edit of its own, preceded by a sync
+//! of the journal, so that no crash shows the change without the writes that came before it.
+
+use crate::base::entry::KeyspaceId;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::section::Section;
+use crate::base::sync::Arc;
+use crate::base::sync::atomic::Ordering;
+use crate::engine::Engine;
+use crate::engine::catalogue::{KeyspaceEdit, KeyspaceState, check_name};
+use crate::engine::settings::{IndexKind, KeyspaceSettings};
+use crate::index::lsm::LsmIndex;
+use crate::index::naive::NaiveIndex;
+use crate::index::{IndexContext, OrderedIndex};
+
+impl IndexKind {
+    /// The index that `sections` describe.
+    pub(crate) fn recover(
+        self,
+        context: IndexContext,
+        sections: &[Section],
+    ) -> Result<Arc<dyn OrderedIndex>> {
+        Ok(match self {
+            Self::Lsm => LsmIndex::recover(context, sections)?,
+            Self::Naive => NaiveIndex::recover(context, sections)?,
+        })
+    }
+}
+
+impl Engine {
+    /// The keyspace of this name, created where it does not exist.
+    pub(crate) fn keyspace(
+        self: &Arc<Self>,
+        name: &str,
+        settings: KeyspaceSettings,
+    ) -> Result<Arc<KeyspaceState>> {
+        check_name(name)?;
+        self.health.check_open()?;
+        if let Some(found) = self.existing_keyspace(name)? {
+            return check_settings(found, &settings);
+        }
+        if self.settings.read_only {
+            let message = format!("there is no keyspace '{name}', and the database is read-only");
+            return Err(Error::new(ErrorKind::NotFound, message));
+        }
+        if let Some(operator) = &settings.merge_operator {
+            self.check_registered(operator)?;
+        }
+        self.create_keyspace(name, settings)
+    }
+
+    /// The keyspace of this name, if it exists.
+    pub(crate) fn existing_keyspace(&self, name: &str) -> Result<Option<Arc<KeyspaceState>>> {
+        self.health.check_open()?;
+        let Some(found) = self.catalogue.lock().named(name) else { return Ok(None) };
+        if let (Some(operator), None) = (&found.settings.merge_operator, &found.operator) {
+            self.check_registered(operator)?;
+        }
+        Ok(Some(found))
+    }
+
+    fn check_registered(&self, operator: &str) -> Result<()> {
+        if self.settings.operator(operator).is_some() {
+            return Ok(());
+        }
+        let message =
+            format!("merge operator '{operator}' is not registered; register it in the options");
+        Err(Error::new(ErrorKind::NotFound, message))
+    }
+
+    fn create_keyspace(
+        self: &Arc<Self>,
+        name: &str,
+        settings: KeyspaceSettings,
+    ) -> Result<Arc<KeyspaceState>> {
+        self.sync_journal()?;
+        // Two threads may create at once: the number is taken and the name checked under one lock.
+        let _creating = self.creating.lock();
+        if let Some(found) = self.existing_keyspace(name)? {
+            return check_settings(found, &settings);
+        }
+        let id = KeyspaceId(self.catalogue.lock().last_id + 1);
+        let state = Arc::new(self.keyspace_state(id, name.to_owned(), settings.clone(), &[])?);
+        let create = KeyspaceEdit::Create { id, name: name.to_owned(), settings };
+        self.commit_edit(vec![KeyspaceEdit::encode(&[create])], |engine| {
+            engine.catalogue.lock().insert(Arc::clone(&state));
+            engine.publish_indexes([(id, Some(state.index.view()))], None);
+            Ok(())
+        })?;
+        tracing::info!(keyspace = name, id = id.0, "keyspace created");
+        Ok(state)
+    }
+
+    /// Drops a keyspace; its files go when the last reader lets go of them.
+    pub(crate) fn drop_keyspace(self: &Arc<Self>, name: &str) -> Result<()> {
+        self.health.check_writable()?;
+        self.sync_journal()?;
+        let _creating = self.creating.lock();
+        let Some(state) = self.catalogue.lock().named(name) else {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no keyspace '{name}'")));
+        };
+        let edit = KeyspaceEdit::encode(&[KeyspaceEdit::Drop { id: state.id }]);
+        self.commit_edit(vec![edit], |engine| {
+            state.dropped.store(true, Ordering::Release);
+            engine.catalogue.lock().remove(name);
+            engine.publish_indexes([(state.id, None)], None);
+            state.index.retire();
+            Ok(())
+        })?;
+        self.schedule_housekeeping();
+        tracing::info!(keyspace = name, "keyspace dropped");
+        Ok(())
+    }
+}
+
+/// What was recorded must match what is asked for, where something is asked for.
+fn check_settings(
+    found: Arc<KeyspaceState>,
+    wanted: &KeyspaceSettings,
+) -> Result<Arc<KeyspaceState>> {
+    let name = &found.name;
+    let mismatch = |what: String| Err(Error::new(ErrorKind::Mismatch, what));
+    if found.settings.index != wanted.index {
+        let (is, asked) = (found.settings.index, wanted.index);
+        return mismatch(format!("keyspace '{name}' has index {is:?}, not {asked:?}"));
+    }
+    if let Some(asked) = &wanted.merge_operator
+        && found.settings.merge_operator.as_ref() != Some(asked)
+    {
+        let is = found.settings.merge_operator.as_deref().unwrap_or("none");
+        return mismatch(format!("keyspace '{name}' has merge operator '{is}', not '{asked}'"));
+    }
+    Ok(found)
+}

@@ -1,0 +1,207 @@
+//! Counters and latency distributions, updated without locks.
+
+use std::time::Duration;
+
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::engine::pacing::Reason;
+
+/// Operations whose latency is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Operation {
+    /// One batch, put, delete or merge.
+    Write = 0,
+    /// One get.
+    Get = 1,
+    /// One `multi_get` call.
+    MultiGet = 2,
+    /// One positioning of a cursor or iterator.
+    Seek = 3,
+    /// One sync of the journal.
+    JournalSync = 4,
+    /// One flush.
+    Flush = 5,
+    /// One compaction.
+    Compaction = 6,
+}
+
+impl Operation {
+    /// All operations, in the order of their numbers.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Write,
+        Self::Get,
+        Self::MultiGet,
+        Self::Seek,
+        Self::JournalSync,
+        Self::Flush,
+        Self::Compaction,
+    ];
+
+    /// The word in statistics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Get => "get",
+            Self::MultiGet => "multi_get",
+            Self::Seek => "seek",
+            Self::JournalSync => "journal_sync",
+            Self::Flush => "flush",
+            Self::Compaction => "compaction",
+        }
+    }
+}
+
+/// Buckets of a distribution: 8 a power of two over 2^40 ns, so within 12.5 % up to 18 minutes.
+const BUCKETS: usize = 8 * 41;
+
+/// A latency distribution with fixed buckets.
+#[derive(Debug)]
+pub(crate) struct Distribution {
+    buckets: [AtomicU64; BUCKETS],
+    sum_ns: AtomicU64,
+    max_ns: AtomicU64,
+}
+
+impl Default for Distribution {
+    fn default() -> Self {
+        Self {
+            buckets: [const { AtomicU64::new(0) }; BUCKETS],
+            sum_ns: AtomicU64::new(0),
+            max_ns: AtomicU64::new(0),
+        }
+    }
+}
+
+/// Figures of a distribution at one moment, in microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Percentiles {
+    pub(crate) count: u64,
+    pub(crate) mean_us: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) p999_us: f64,
+    pub(crate) max_us: f64,
+}
+
+impl Distribution {
+    /// Counts one duration.
+    pub(crate) fn record(&self, duration: Duration) {
+        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        if let Some(bucket) = self.buckets.get(bucket_of(ns)) {
+            bucket.fetch_add(1, Ordering::Relaxed);
+        }
+        self.sum_ns.fetch_add(ns, Ordering::Relaxed);
+        self.max_ns.fetch_max(ns, Ordering::Relaxed);
+    }
+
+    /// The figures now.
+    pub(crate) fn percentiles(&self) -> Percentiles {
+        let counts: Vec<u64> = self.buckets.iter().map(|b| b.load(Ordering::Relaxed)).collect();
+        let count: u64 = counts.iter().sum();
+        if count == 0 {
+            return Percentiles::default();
+        }
+        let max_ns = self.max_ns.load(Ordering::Relaxed);
+        let at = |share: f64| {
+            let wanted = (count as f64 * share).ceil() as u64;
+            let mut seen = 0;
+            for (bucket, &in_bucket) in counts.iter().enumerate() {
+                seen += in_bucket;
+                if seen >= wanted {
+                    return upper_bound_of(bucket).min(max_ns) as f64 / 1000.0;
+                }
+            }
+            max_ns as f64 / 1000.0
+        };
+        Percentiles {
+            count,
+            mean_us: self.sum_ns.load(Ordering::Relaxed) as f64 / count as f64 / 1000.0,
+            p50_us: at(0.50),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: max_ns as f64 / 1000.0,
+        }
+    }
+}
+
+/// Bucket of a duration: the power of two and the three bits below it.
+fn bucket_of(ns: u64) -> usize {
+    let ns = ns.max(8);
+    let power = 63 - ns.leading_zeros() as usize;
+    let within = ((ns >> (power - 3)) & 7) as usize;
+    ((power - 3) * 8 + within).min(BUCKETS - 1)
+}
+
+/// Largest duration that falls into a bucket.
+fn upper_bound_of(bucket: usize) -> u64 {
+    let power = bucket / 8 + 3;
+    let within = (bucket % 8) as u64;
+    ((8 + within + 1) << (power - 3)) - 1
+}
+
+/// All counters of one database.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    latencies: [Distribution; Operation::ALL.len()],
+    stall_counts: [AtomicU64; Reason::ALL.len()],
+    stall_micros: [AtomicU64; Reason::ALL.len()],
+    /// Key and value bytes accepted.
+    pub(crate) user_bytes: AtomicU64,
+    /// Batches committed.
+    pub(crate) commits: AtomicU64,
+    /// Groups written.
+    pub(crate) commit_groups: AtomicU64,
+    /// Syncs of the journal.
+    pub(crate) journal_syncs: AtomicU64,
+    /// Flushes.
+    pub(crate) flushes: AtomicU64,
+    /// Compactions.
+    pub(crate) compactions: AtomicU64,
+    /// Entries that flush and compaction left out, and the bytes of their keys and values.
+    pub(crate) entries_dropped: AtomicU64,
+    /// See `entries_dropped`.
+    pub(crate) bytes_dropped: AtomicU64,
+    /// Gets, for read amplification.
+    pub(crate) gets: AtomicU64,
+    /// Compactions running now.
+    pub(crate) compactions_running: AtomicU64,
+    /// Most compactions that ever ran at once.
+    pub(crate) compactions_running_max: AtomicU64,
+    /// Bytes pinned by live iterators.
+    pub(crate) iterator_bytes: AtomicU64,
+}
+
+impl Metrics {
+    /// Counts one operation.
+    pub(crate) fn record(&self, operation: Operation, duration: Duration) {
+        if let Some(distribution) = self.latencies.get(operation as usize) {
+            distribution.record(duration);
+        }
+    }
+
+    /// Figures of one operation.
+    pub(crate) fn percentiles(&self, operation: Operation) -> Percentiles {
+        self.latencies.get(operation as usize).map(Distribution::percentiles).unwrap_or_default()
+    }
+
+    /// Counts one wait of a writer.
+    pub(crate) fn stalled(&self, reason: Reason, duration: Duration) {
+        if let (Some(count), Some(micros)) =
+            (self.stall_counts.get(reason as usize), self.stall_micros.get(reason as usize))
+        {
+            count.fetch_add(1, Ordering::Relaxed);
+            micros.fetch_add(duration.as_micros() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Number and microseconds of waits for a reason.
+    pub(crate) fn stalls(&self, reason: Reason) -> (u64, u64) {
+        let load = |counters: &[AtomicU64; 3]| {
+            counters.get(reason as usize).map_or(0, |c| c.load(Ordering::Relaxed))
+        };
+        (load(&self.stall_counts), load(&self.stall_micros))
+    }
+}
+
+#[cfg(test)]
+mod tests;

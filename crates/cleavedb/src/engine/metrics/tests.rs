@@ -1,0 +1,28 @@
+//! Histograms: buckets and percentiles.
+
+use super::*;
+
+#[test]
+fn every_duration_falls_into_a_bucket_within_an_eighth() {
+    let mut ns = 8u64;
+    while ns < 1 << 40 {
+        let upper = upper_bound_of(bucket_of(ns));
+        assert!(upper >= ns, "{ns} above its bucket's bound {upper}");
+        assert!(upper - ns <= ns / 8 + 1, "{ns} far below its bucket's bound {upper}");
+        ns += ns / 7 + 1;
+    }
+}
+
+#[test]
+fn percentiles_of_a_known_distribution() {
+    let distribution = Distribution::default();
+    for micros in 1..=1000 {
+        distribution.record(Duration::from_micros(micros));
+    }
+    let figures = distribution.percentiles();
+    assert_eq!(figures.count, 1000);
+    assert!((figures.mean_us - 500.5).abs() < 1.0);
+    assert!((500.0..=570.0).contains(&figures.p50_us), "{}", figures.p50_us);
+    assert!((990.0..=1000.0).contains(&figures.p99_us), "{}", figures.p99_us);
+    assert_eq!(figures.max_us, 1000.0);
+}

@@ -1,0 +1,36 @@
+//! The steps: write, flush, compact, read, recover, and the background scheduler. They meet only
+//! in the shared state.
+//!
+//! Lock order, outer to inner: `creating` > commit leadership > `journal.syncing` > `manifest` >
+//! `catalogue` > an index's own > `publish` > `journal.writer`, `journal.tail`, `snapshots`.
+//! Nothing here holds a lock while it runs user code.
+
+pub(crate) mod background;
+pub(crate) mod catalogue;
+pub(crate) mod checkpoint;
+pub(crate) mod close;
+pub(crate) mod commit;
+pub(crate) mod conditional;
+pub(crate) mod destroy;
+pub(crate) mod effective;
+pub(crate) mod flush;
+pub(crate) mod health;
+pub(crate) mod journal;
+pub(crate) mod keyspaces;
+pub(crate) mod metrics;
+pub(crate) mod pacing;
+pub(crate) mod read;
+pub(crate) mod recover;
+pub(crate) mod replay;
+pub(crate) mod reserve;
+pub(crate) mod room;
+pub(crate) mod scan;
+pub(crate) mod settings;
+pub(crate) mod snapshots;
+pub(crate) mod state;
+pub(crate) mod stats;
+pub(crate) mod timer;
+pub(crate) mod verify;
+pub(crate) mod view;
+
+pub(crate) use state::Engine;

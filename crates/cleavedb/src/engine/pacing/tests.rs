@@ -1,0 +1,40 @@
+//! Delays as a pure function of the backlog.
+
+use super::*;
+
+fn widths() -> Widths {
+    Widths::for_budget(256 << 20)
+}
+
+#[test]
+fn a_small_backlog_costs_nothing() {
+    let pressure = Pressure { frozen: 1, level0_runs: 8, pending_bytes: 1 << 20 };
+    assert_eq!(pace(pressure, 1024, &widths()), Pace::Free);
+}
+
+#[test]
+fn delays_grow_with_the_backlog_and_the_write_until_the_stop() {
+    let widths = widths();
+    let mut last = Duration::ZERO;
+    for runs in 13..36 {
+        let pressure = Pressure { level0_runs: runs, ..Pressure::default() };
+        let Pace::Delay(delay, Reason::Level0) = pace(pressure, 64 << 10, &widths) else {
+            panic!("no delay at {runs} runs");
+        };
+        assert!(delay > last && delay <= DELAY_MAX);
+        let Pace::Delay(smaller, _) = pace(pressure, 1 << 10, &widths) else { panic!() };
+        assert!(smaller < delay);
+        last = delay;
+    }
+    let pressure = Pressure { level0_runs: 36, ..Pressure::default() };
+    assert_eq!(pace(pressure, 1, &widths), Pace::Stop(Reason::Level0));
+}
+
+#[test]
+fn debt_and_memtables_stop_writers_too() {
+    let widths = widths();
+    let debt = Pressure { pending_bytes: widths.level_base_bytes_min * 512, ..Pressure::default() };
+    assert_eq!(pace(debt, 1, &widths), Pace::Stop(Reason::Compaction));
+    let frozen = Pressure { frozen: widths.frozen_memtables_max + 1, ..Pressure::default() };
+    assert_eq!(pace(frozen, 1, &widths), Pace::Stop(Reason::Memtables));
+}

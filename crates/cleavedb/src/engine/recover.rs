@@ -1,0 +1,431 @@
+//! Opening: find or create the database, rebuild the state that the manifest describes, replay
+//! the journal, and begin a fresh segment.
+//!
+//! Every step may be cut short by a crash and is repeated by the next open (promise P4): the
+//! manifest is only read, replayed memtables reach the indexes by ordinary flushes, and a torn tail
+//! is cut before anything is written after it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+
+use arc_swap::ArcSwap;
+
+use crate::base::entry::{FileId, KeyspaceId, Seq};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::file_ids::FileIds;
+use crate::base::marks::mark;
+use crate::base::names::{FileKind, LOCK, file_name, is_draft, parse_file_name};
+use crate::base::obsolete::ObsoleteFiles;
+use crate::base::section::{Section, SectionTag};
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::{Arc, Mutex};
+use crate::base::widths::Widths;
+use crate::engine::Engine;
+use crate::engine::background::Background;
+use crate::engine::catalogue::{Catalogue, KeyspaceEdit, KeyspaceState};
+use crate::engine::commit::CommitQueue;
+use crate::engine::health::Health;
+use crate::engine::journal::{Journal, JournalEdit, Segment};
+use crate::engine::metrics::Metrics;
+use crate::engine::reserve::Reserve;
+use crate::engine::room::PressureGauge;
+use crate::engine::settings::{KeyspaceSettings, Settings};
+use crate::engine::snapshots::Snapshots;
+use crate::engine::state::EngineEdit;
+use crate::engine::view::View;
+use crate::index::{IndexContext, section_keyspace};
+use crate::io::Io;
+use crate::io::disk::LockGuard;
+use crate::log::writer::AppendError;
+use crate::manifest::{self, Edit, Manifest, State};
+use crate::memory::memtable::Memtable;
+use crate::table::BlockCache;
+use crate::table::cache::TableCache;
+
+/// File numbers skipped at open: more than can have been given out between the last durable edit
+/// and a crash, so that no number is used twice (rule F6) even where a file's name was lost.
+const FILE_IDS_SKIPPED: u64 = 1_000;
+
+/// What the manifest's edits amount to.
+#[derive(Default)]
+struct Described {
+    engine: EngineEdit,
+    last_keyspace: u32,
+    keyspaces: BTreeMap<KeyspaceId, (String, KeyspaceSettings)>,
+    segments: VecDeque<Segment>,
+    indexes: BTreeMap<KeyspaceId, Vec<Section>>,
+}
+
+impl Described {
+    fn from_edits(edits: Vec<Edit>) -> Result<Self> {
+        let mut state = Self::default();
+        for section in edits.into_iter().flat_map(|edit| edit.sections) {
+            match section.tag {
+                SectionTag::ENGINE => {
+                    let edit = EngineEdit::decode(&section.payload)?;
+                    if edit.flushed_seq < state.engine.flushed_seq {
+                        return Err(Error::corruption("the manifest takes a flush back"));
+                    }
+                    state.engine = edit;
+                }
+                SectionTag::KEYSPACES => {
+                    for edit in KeyspaceEdit::decode(&section.payload)? {
+                        state.apply_keyspace(edit);
+                    }
+                }
+                SectionTag::JOURNAL => {
+                    for edit in JournalEdit::decode(&section.payload)? {
+                        edit.apply(&mut state.segments)?;
+                    }
+                }
+                SectionTag::LSM | SectionTag::NAIVE => {
+                    let keyspace = section_keyspace(&section)?;
+                    if state.keyspaces.contains_key(&keyspace) {
+                        state.indexes.entry(keyspace).or_default().push(section);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(state)
+    }
+
+    fn apply_keyspace(&mut self, edit: KeyspaceEdit) {
+        match edit {
+            KeyspaceEdit::Create { id, name, settings } => {
+                self.last_keyspace = self.last_keyspace.max(id.0);
+                self.keyspaces.insert(id, (name, settings));
+            }
+            KeyspaceEdit::Drop { id } => {
+                self.keyspaces.remove(&id);
+                self.indexes.remove(&id);
+            }
+            KeyspaceEdit::LastId { id } => self.last_keyspace = self.last_keyspace.max(id),
+        }
+    }
+}
+
+impl Engine {
+    /// Opens the database in `dir`.
+    pub(crate) fn open(
+        io: Io,
+        dir: &Path,
+        settings: Settings,
+        widths: Widths,
+    ) -> Result<Arc<Self>> {
+        let executor = Arc::clone(&io.executor);
+        let opened = Self::open_in(io, dir, settings, widths);
+        if opened.is_err() {
+            executor.shutdown();
+        }
+        opened
+    }
+
+    fn open_in(io: Io, dir: &Path, settings: Settings, widths: Widths) -> Result<Arc<Self>> {
+        let lock = find_or_create(&io, dir, &settings)?;
+        let (manifest, recovered) = if settings.read_only {
+            (None, Manifest::read_only(&io, dir)?)
+        } else {
+            let (manifest, recovered) = Manifest::open(&io, dir)?;
+            (Some(manifest), recovered)
+        };
+        tracing::debug!(format_version = recovered.format_version, "manifest read");
+        let current = manifest.as_ref().map(Manifest::id);
+        let state = Described::from_edits(recovered.edits).map_err(|e| e.in_file(dir))?;
+        let engine = Self::build(io, dir, settings, widths, recovered.uuid, state, manifest)?;
+        if let Some(id) = current {
+            engine.remove_orphans(id)?;
+        }
+        *engine.lock.lock() = lock;
+        let opened = engine.replay_and_start();
+        if opened.is_err() {
+            engine.health.close();
+        }
+        opened.map(|()| engine)
+    }
+
+    fn replay_and_start(self: &Arc<Self>) -> Result<()> {
+        self.replay_journal()?;
+        if !self.settings.read_only {
+            self.open_reserve();
+            let predecessor = self.seal_journal()?;
+            self.begin_segment(predecessor)?;
+            self.write_options_file();
+            self.balance_memory();
+            self.refresh_backlog();
+            self.start_timer()?;
+            self.schedule();
+            self.schedule_housekeeping();
+        }
+        tracing::info!(
+            dir = %self.dir.display(),
+            last_seq = self.visible.load(Ordering::Relaxed),
+            keyspaces = self.catalogue.lock().all().count(),
+            "opened"
+        );
+        Ok(())
+    }
+
+    /// Puts the shared state together; nothing is written.
+    fn build(
+        io: Io,
+        dir: &Path,
+        settings: Settings,
+        widths: Widths,
+        uuid: [u8; 16],
+        state: Described,
+        manifest: Option<Manifest>,
+    ) -> Result<Arc<Self>> {
+        let file_ids = Arc::new(FileIds::new(FileId(first_free_id(&io, dir, &state)?)));
+        let obsolete = Arc::new(ObsoleteFiles::default());
+        let budget = settings.memory_budget;
+        let blocks = Arc::new(BlockCache::new(budget / 2));
+        let tables = Arc::new(TableCache::new(
+            &io,
+            dir.to_owned(),
+            uuid,
+            &blocks,
+            settings.open_files_max,
+            budget / 4,
+            settings.direct_reads,
+        ));
+        let flushed = state.engine.flushed_seq;
+        let memtable = Memtable::new(0);
+        let engine = Arc::new(Self {
+            view: ArcSwap::from_pointee(View {
+                active: memtable,
+                frozen: Vec::new(),
+                indexes: Arc::default(),
+            }),
+            publish: Mutex::new(()),
+            visible: AtomicU64::new(flushed),
+            flushed: AtomicU64::new(flushed),
+            snapshots: Arc::new(Snapshots::default()),
+            commits: CommitQueue::default(),
+            journal: Journal::new(state.segments, flushed),
+            manifest: Mutex::new(manifest),
+            catalogue: Mutex::new(Catalogue::default()),
+            file_ids,
+            obsolete,
+            blocks,
+            tables,
+            health: Health::default(),
+            metrics: Arc::new(Metrics::default()),
+            background: Background::default(),
+            pressure: PressureGauge::default(),
+            reserve: Reserve::default(),
+            cancelled: Arc::new(AtomicBool::new(false)),
+            creating: Mutex::new(()),
+            closing: AtomicBool::new(false),
+            sealed: AtomicBool::new(false),
+            timer: Mutex::new(None),
+            memtable_ids: AtomicU64::new(1),
+            lock: Mutex::new(None),
+            io,
+            dir: dir.to_owned(),
+            uuid,
+            settings,
+            widths,
+        });
+        engine.commits.allocated.store(flushed, Ordering::Relaxed);
+        engine.recover_keyspaces(state.keyspaces, state.indexes, state.last_keyspace)?;
+        Ok(engine)
+    }
+
+    fn recover_keyspaces(
+        &self,
+        keyspaces: BTreeMap<KeyspaceId, (String, KeyspaceSettings)>,
+        mut sections: BTreeMap<KeyspaceId, Vec<Section>>,
+        last_id: u32,
+    ) -> Result<()> {
+        let mut views = Vec::new();
+        for (id, (name, settings)) in keyspaces {
+            let sections = sections.remove(&id).unwrap_or_default();
+            let keyspace = self.keyspace_state(id, name, settings, &sections)?;
+            views.push((id, Some(keyspace.index.view())));
+            self.catalogue.lock().insert(Arc::new(keyspace));
+        }
+        self.catalogue.lock().last_id = last_id;
+        self.publish_indexes(views, None);
+        Ok(())
+    }
+
+    /// Builds a keyspace's index from its sections; empty for a new one.
+    pub(crate) fn keyspace_state(
+        &self,
+        id: KeyspaceId,
+        name: String,
+        settings: KeyspaceSettings,
+        sections: &[Section],
+    ) -> Result<KeyspaceState> {
+        let operator =
+            settings.merge_operator.as_deref().and_then(|name| self.settings.operator(name));
+        let context = IndexContext {
+            io: self.io.clone(),
+            dir: self.dir.clone(),
+            uuid: self.uuid,
+            keyspace: id,
+            file_ids: Arc::clone(&self.file_ids),
+            tables: Arc::clone(&self.tables),
+            obsolete: Arc::clone(&self.obsolete),
+            widths: self.widths.clone(),
+            compression: settings.compression.clone(),
+            operator: operator.clone(),
+            direct_writes: self.settings.direct_writes,
+        };
+        let index = settings.index.recover(context, sections)?;
+        Ok(KeyspaceState { id, name, settings, operator, index, dropped: AtomicBool::new(false) })
+    }
+
+    /// Removes files of ours that no edit names: what a crash left half-made (rule F7).
+    fn remove_orphans(&self, manifest: FileId) -> Result<()> {
+        let mut named: Vec<(FileKind, FileId)> = vec![(FileKind::Manifest, manifest)];
+        let view = self.view.load_full();
+        for index in view.indexes.values() {
+            named.extend(index.files().into_iter().map(|file| (file.kind, file.id)));
+        }
+        named.extend(self.journal.segments().into_iter().map(|s| (FileKind::Journal, s.id)));
+        named.sort_unstable();
+        let entries = list(&self.io, &self.dir)?;
+        for (kind, id) in &named {
+            let name = file_name(*kind, *id);
+            if !entries.iter().any(|entry| entry.name == name) {
+                return Err(Error::corruption("a file that the manifest names is missing")
+                    .in_file(&self.dir.join(name)));
+            }
+        }
+        for entry in entries {
+            let orphan = match parse_file_name(&entry.name) {
+                Some(file @ (FileKind::Journal | FileKind::Table | FileKind::Manifest, _)) => {
+                    named.binary_search(&file).is_err()
+                }
+                _ => is_draft(&entry.name) && !entry.is_dir,
+            };
+            if orphan {
+                let path = self.dir.join(&entry.name);
+                self.refuse_lost_journal(&entry.name, &path)?;
+                mark!("orphan_removed");
+                tracing::info!(file = %path.display(), "removed a file that nothing names");
+                self.io
+                    .disk
+                    .remove_file(&path)
+                    .map_err(|cause| Error::io("removing an orphan", &path, cause))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// A segment newer than every named one holds frames only after the edit that names it is
+    /// durable: if that edit is not there, the manifest has lost its end.
+    fn refuse_lost_journal(&self, name: &str, path: &Path) -> Result<()> {
+        let Some((FileKind::Journal, id)) = parse_file_name(name) else { return Ok(()) };
+        let newest = self.journal.segments().into_iter().map(|segment| segment.id).max();
+        if newest.is_some_and(|newest| id <= newest) || manifest::is_blank_journal(&self.io, path)?
+        {
+            return Ok(());
+        }
+        let message = "a journal with contents that the manifest does not name: its end is lost";
+        Err(Error::corruption(message).in_file(path))
+    }
+}
+
+/// Takes the lock and makes sure that there is a database, creating it where that is wanted.
+fn find_or_create(io: &Io, dir: &Path, settings: &Settings) -> Result<Option<Box<dyn LockGuard>>> {
+    let absent =
+        || Error::new(ErrorKind::NotFound, "there is no database in this directory").in_file(dir);
+    let may_create = settings.create_if_missing && !settings.read_only;
+    if !may_create && manifest::probe(io, dir)? != State::Present {
+        return Err(absent());
+    }
+    if settings.read_only {
+        return Ok(None);
+    }
+    create_dir(io, dir)?;
+    let lock = lock(io, dir)?;
+    match manifest::probe(io, dir)? {
+        State::Present if settings.error_if_exists => {
+            return Err(
+                Error::new(ErrorKind::AlreadyExists, "there is a database already").in_file(dir)
+            );
+        }
+        State::Present => {}
+        State::Absent | State::Unfinished if !may_create => return Err(absent()),
+        State::Absent => {
+            sync_parent(io, dir)?;
+            create(io, dir)?;
+        }
+        State::Unfinished => {
+            mark!("creation_restarted");
+            sync_parent(io, dir)?;
+            manifest::clear_unfinished(io, dir)?;
+            create(io, dir)?;
+        }
+    }
+    Ok(Some(lock))
+}
+
+/// Takes the exclusive lock of a directory.
+pub(crate) fn lock(io: &Io, dir: &Path) -> Result<Box<dyn LockGuard>> {
+    io.disk.lock(&dir.join(LOCK)).map_err(|cause| match cause.kind() {
+        std::io::ErrorKind::WouldBlock => {
+            Error::new(ErrorKind::InUse, "the database is open elsewhere; close it there first")
+                .in_file(dir)
+        }
+        _ => Error::io("locking the database", dir, cause),
+    })
+}
+
+fn create_dir(io: &Io, dir: &Path) -> Result<()> {
+    match io.disk.create_dir(dir) {
+        Ok(()) => Ok(()),
+        Err(cause) if cause.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(cause) => Err(Error::io("creating the database directory", dir, cause)),
+    }
+}
+
+/// Makes the directory's own name durable before anything in it is. Also where it was there
+/// already: an earlier attempt may have ended between creating and syncing.
+fn sync_parent(io: &Io, dir: &Path) -> Result<()> {
+    let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    match io.disk.sync_dir(parent) {
+        // A parent we may not even read holds a directory that somebody else made for us.
+        Err(cause) if cause.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
+        outcome => {
+            outcome.map_err(|cause| Error::io("sync of the parent directory", parent, cause))
+        }
+    }
+}
+
+/// Creates an empty database, crash-atomically.
+fn create(io: &Io, dir: &Path) -> Result<()> {
+    let uuid = io.clock.unique();
+    manifest::begin_creation(io, dir, &uuid).map_err(AppendError::into_error)?;
+    let first = EngineEdit { flushed_seq: 0, next_file_id: manifest::FIRST_MANIFEST.0 + 1 };
+    let snapshot = vec![first.encode(), KeyspaceEdit::encode(&[]), JournalEdit::encode(&[])];
+    Manifest::create(io, dir, uuid, snapshot).map_err(AppendError::into_error)?;
+    Ok(())
+}
+
+fn list(io: &Io, dir: &Path) -> Result<Vec<crate::io::disk::DirEntry>> {
+    io.disk.read_dir(dir).map_err(|cause| Error::io("listing the database", dir, cause))
+}
+
+/// The first file number that was certainly never given out.
+fn first_free_id(io: &Io, dir: &Path, state: &Described) -> Result<u64> {
+    let seen = list(io, dir)?
+        .iter()
+        .filter_map(|entry| parse_file_name(&entry.name))
+        .map(|(_, id)| id.0)
+        .max()
+        .unwrap_or(0);
+    Ok(seen.max(state.engine.next_file_id) + FILE_IDS_SKIPPED)
+}
+
+/// Last seq of a frame that begins at `base_seq` and holds `count` operations.
+pub(crate) fn frame_end(base_seq: Seq, count: u32) -> Seq {
+    base_seq + u64::from(count).saturating_sub(1)
+}

@@ -1,0 +1,85 @@
+//! The reserve file: room given up when the disk is full, so that deletes, flush and compaction
+//! can make more.
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::marks::mark;
+use crate::base::names::RESERVE;
+use crate::base::sync::Arc;
+use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::engine::Engine;
+use crate::io::disk::OpenMode;
+
+/// Whether the reserve is in place.
+#[derive(Debug, Default)]
+pub(crate) struct Reserve {
+    given_up: AtomicBool,
+}
+
+impl Reserve {
+    /// Whether the disk was full and the reserve has not been restored since.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
+    }
+}
+
+impl Engine {
+    /// Gives the reserve up where an operation met a full disk; true where that made room.
+    pub(crate) fn note_full_disk(&self, error: &Error) -> bool {
+        if error.kind() != ErrorKind::NoSpace || self.reserve.given_up.swap(true, Ordering::AcqRel)
+        {
+            return false;
+        }
+        mark!("reserve_given_up");
+        tracing::warn!(%error, "the disk is full: only deletes are accepted until there is room");
+        self.io.disk.remove_file(&self.dir.join(RESERVE)).is_ok()
+    }
+
+    /// Refuses writes that need room while the disk is full, unless there is room again.
+    pub(crate) fn check_space(self: &Arc<Self>, frees_space: bool) -> Result<()> {
+        if !self.reserve.is_given_up() || frees_space {
+            return Ok(());
+        }
+        self.retry_after_full_disk();
+        if !self.reserve.is_given_up() {
+            return Ok(());
+        }
+        let message = "the disk is full; make room, or delete keys: deletes are still accepted";
+        Err(Error::new(ErrorKind::NoSpace, message).in_file(&self.dir))
+    }
+
+    /// Sets the reserve aside (again); true when it is in place.
+    pub(crate) fn restore_reserve(&self) -> bool {
+        let outcome = self.create_reserve();
+        match &outcome {
+            Ok(()) => {
+                if self.reserve.given_up.swap(false, Ordering::AcqRel) {
+                    mark!("reserve_restored");
+                    tracing::info!("there is room on the disk again");
+                }
+            }
+            Err(error) => tracing::debug!(%error, "no room for the reserve"),
+        }
+        outcome.is_ok()
+    }
+
+    fn create_reserve(&self) -> Result<()> {
+        let bytes = self.settings.reserve_bytes;
+        let path = self.dir.join(RESERVE);
+        let failed = |cause| Error::io("setting room aside", &path, cause);
+        if bytes == 0 || self.io.disk.exists(&path).map_err(failed)? {
+            return Ok(());
+        }
+        let file = self.io.disk.create(&path, OpenMode::default()).map_err(failed)?;
+        file.allocate(bytes).map_err(|cause| {
+            let _ = self.io.disk.remove_file(&path);
+            failed(cause)
+        })
+    }
+
+    /// Sets the reserve aside at open; a full disk is no reason not to open.
+    pub(crate) fn open_reserve(&self) {
+        if !self.restore_reserve() {
+            self.reserve.given_up.store(true, Ordering::Release);
+        }
+    }
+}

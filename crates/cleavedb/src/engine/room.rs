@@ -1,0 +1,109 @@
+//! Room for writers: paces or stops them while background work lags behind.
+
+use std::time::Duration;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::marks::mark;
+use crate::base::sync::Arc;
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::engine::Engine;
+use crate::engine::pacing::{Pace, Pressure, Reason, pace};
+
+/// The pressure of this moment, readable without a lock on every write.
+#[derive(Debug, Default)]
+pub(crate) struct PressureGauge {
+    frozen: AtomicUsize,
+    level0_runs: AtomicUsize,
+    pending_bytes: AtomicU64,
+}
+
+impl PressureGauge {
+    fn read(&self) -> Pressure {
+        Pressure {
+            frozen: self.frozen.load(Ordering::Relaxed),
+            level0_runs: self.level0_runs.load(Ordering::Relaxed),
+            pending_bytes: self.pending_bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Engine {
+    /// Takes the gauge's reading anew; called whenever memtables or indexes change.
+    pub(crate) fn refresh_pressure(&self) {
+        self.pressure.frozen.store(self.view.load().frozen.len(), Ordering::Relaxed);
+    }
+
+    /// Takes the reading of the indexes anew; not under any index's lock.
+    pub(crate) fn refresh_backlog(&self) {
+        let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();
+        let backlogs: Vec<_> = keyspaces.iter().map(|k| k.index.backlog()).collect();
+        let runs = backlogs.iter().map(|b| b.level0_runs).max().unwrap_or(0);
+        let pending = backlogs.iter().map(|b| b.pending_bytes).sum();
+        self.pressure.level0_runs.store(runs, Ordering::Relaxed);
+        self.pressure.pending_bytes.store(pending, Ordering::Relaxed);
+    }
+
+    /// Waits, if need be, until a write of `bytes` may go on. No lock may be held.
+    ///
+    /// Writers stop when the active memtable is full and no more may be frozen; the leader lets
+    /// the active one grow beyond its size only by what was already on its way.
+    pub(crate) fn make_room(self: &Arc<Self>, bytes: u64) -> Result<()> {
+        match self.pace_now(bytes) {
+            Pace::Free => Ok(()),
+            Pace::Delay(delay, reason) => {
+                self.io.clock.sleep(delay);
+                self.metrics.stalled(reason, delay);
+                Ok(())
+            }
+            Pace::Stop(reason) => self.wait_for_room(reason, bytes),
+        }
+    }
+
+    /// What the pressure of this moment means for a write of `bytes`.
+    fn pace_now(&self, bytes: u64) -> Pace {
+        let mut pressure = self.pressure.read();
+        let full = pressure.frozen >= self.widths.frozen_memtables_max
+            && self.view.load().active.memory_bytes() >= self.widths.memtable_bytes;
+        pressure.frozen += usize::from(full);
+        pace(pressure, bytes, &self.widths)
+    }
+
+    fn wait_for_room(self: &Arc<Self>, reason: Reason, bytes: u64) -> Result<()> {
+        mark!("writer_stopped");
+        let start = self.io.clock.now();
+        tracing::warn!(reason = reason.name(), "writers wait for background work");
+        self.retry_after_full_disk();
+        self.forget_full_disk();
+        self.schedule();
+        let outcome = self.wait_with_retries(self.settings.write_timeout, || {
+            self.health.check_writable()?;
+            Ok(!matches!(self.pace_now(bytes), Pace::Stop(_)))
+        });
+        let waited = self.io.clock.now().saturating_sub(start);
+        self.metrics.stalled(reason, waited);
+        tracing::info!(reason = reason.name(), micros = waited.as_micros() as u64, "stall ended");
+        match outcome {
+            // Compaction lacks room, flushes do not: go on, slow reads are better than no deletes.
+            // What is no delete is refused with the reserve gone.
+            Err(error)
+                if error.kind() == ErrorKind::NoSpace
+                    && self.pace_now(bytes) != Pace::Stop(Reason::Memtables) =>
+            {
+                Ok(())
+            }
+            outcome => outcome.map_err(|error| timed_out(error, reason, waited)),
+        }
+    }
+}
+
+fn timed_out(error: Error, reason: Reason, waited: Duration) -> Error {
+    if error.kind() != ErrorKind::Timeout {
+        return error;
+    }
+    let reason = reason.name();
+    let millis = waited.as_millis();
+    Error::new(
+        ErrorKind::Timeout,
+        format!("no room for the write after {millis} ms ({reason}); nothing was written"),
+    )
+}

@@ -1,0 +1,442 @@
+//! Range reads: versions merged from all sources and collapsed to what a user sees at one seq.
+//!
+//! Invariants: V1 a source pins its view, so every cursor made from it sees the same moment.
+//! V2 going forward the merged cursor stands within the versions of the current key; going
+//! backward it stands before them. V3 after an error the cursor is invalid until the next seek.
+
+use crate::base::cursor::{BoxCursor, Cursor as _};
+use crate::base::entry::{Kind, SEQ_MAX, Seq};
+use crate::base::error::Result;
+use crate::base::merge_operator::{SharedOperator, full_merge};
+use crate::base::merging::MergingCursor;
+use crate::base::sync::Arc;
+use crate::base::sync::atomic::Ordering;
+use crate::base::tombstone::Fragments;
+use crate::base::value::Value;
+use crate::engine::Engine;
+use crate::engine::catalogue::KeyspaceState;
+use crate::engine::metrics::{Metrics, Operation};
+use crate::engine::read::{missing_operator, unsupported_kind};
+use crate::engine::view::View;
+use crate::index::{CursorOptions, KeyRange};
+use crate::io::Purpose;
+
+/// One moment of one keyspace's range, from which cursors are made.
+pub(crate) struct ScanSource {
+    engine: Arc<Engine>,
+    view: Arc<View>,
+    keyspace: Arc<KeyspaceState>,
+    range: KeyRange,
+    seq: Seq,
+}
+
+impl ScanSource {
+    /// The range at `snapshot`, or now.
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        keyspace: Arc<KeyspaceState>,
+        range: KeyRange,
+        snapshot: Option<Seq>,
+    ) -> Result<Self> {
+        engine.check_readable(&keyspace)?;
+        let view = engine.view.load_full();
+        let seq = snapshot.unwrap_or_else(|| engine.visible.load(Ordering::Acquire));
+        Ok(Self { engine, view, keyspace, range, seq })
+    }
+
+    /// A cursor over the range, not positioned.
+    pub(crate) fn cursor(&self, values: Values) -> Result<VisibleCursor> {
+        let mut children: Vec<BoxCursor> = Vec::new();
+        let mut covers = Vec::new();
+        for table in self.view.memtables() {
+            if table.is_empty() {
+                continue;
+            }
+            let fragments = table.fragments(self.keyspace.id);
+            if !fragments.is_empty() {
+                covers.push(fragments);
+            }
+            children.push(Box::new(table.cursor(self.keyspace.id)));
+        }
+        if let Some(index) = self.view.indexes.get(&self.keyspace.id) {
+            let fragments = index.tombstones()?;
+            if !fragments.is_empty() {
+                covers.push(fragments);
+            }
+            children.push(index.cursor(&CursorOptions {
+                range: self.range.clone(),
+                purpose: Purpose::Read,
+                fill_cache: true,
+            })?);
+        }
+        Ok(VisibleCursor {
+            _pin: Pin::new(&self.engine.metrics),
+            engine: Arc::clone(&self.engine),
+            entries: MergingCursor::new(children),
+            covers,
+            seq: self.seq,
+            operator: self.keyspace.operator.clone(),
+            range: self.range.clone(),
+            values,
+            forward: true,
+            state: State::Invalid,
+            key: Vec::new(),
+            operands: Vec::new(),
+        })
+    }
+}
+
+/// What a cursor does about values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    /// Folded when the cursor arrives.
+    Folded,
+    /// Folded when somebody asks: [`VisibleCursor::later`].
+    Later,
+    /// Not at all.
+    None,
+}
+
+/// A value that is folded when somebody asks.
+pub(crate) enum LaterValue {
+    /// Nothing to fold.
+    Ready(Value),
+    /// A base and what was merged into it, oldest first.
+    Fold(Option<SharedOperator>, Option<Value>, Vec<Value>),
+}
+
+impl LaterValue {
+    /// The value of `key`.
+    pub(crate) fn get(self, key: &[u8]) -> Result<Value> {
+        match self {
+            Self::Ready(value) => Ok(value),
+            Self::Fold(operator, base, operands) => {
+                fold(operator.as_ref(), key, base.as_ref(), &operands)
+            }
+        }
+    }
+}
+
+/// Runs the operator over a base and operands, oldest first.
+fn fold(
+    operator: Option<&SharedOperator>,
+    key: &[u8],
+    base: Option<&Value>,
+    operands: &[Value],
+) -> Result<Value> {
+    let operator = operator.ok_or_else(|| missing_operator(key))?;
+    let operands: Vec<&[u8]> = operands.iter().map(Value::as_bytes).collect();
+    let base = base.map(Value::as_bytes);
+    full_merge(operator.as_ref(), key, base, &operands).map(Value::from)
+}
+
+/// Memory that a live cursor holds on average: a block per source and a readahead window.
+const CURSOR_BYTES: u64 = 256 << 10;
+
+/// Counts a live cursor's memory.
+struct Pin(Arc<Metrics>);
+
+impl Pin {
+    fn new(metrics: &Arc<Metrics>) -> Self {
+        metrics.iterator_bytes.fetch_add(CURSOR_BYTES, Ordering::Relaxed);
+        Self(Arc::clone(metrics))
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.0.iterator_bytes.fetch_sub(CURSOR_BYTES, Ordering::Relaxed);
+    }
+}
+
+/// Where the current value is.
+enum State {
+    /// No current pair.
+    Invalid,
+    /// The merged cursor stands on the deciding put.
+    AtEntry,
+    /// Folded, or passed by going backward.
+    Folded(Value),
+    /// To be folded when asked for; the operands are the cursor's.
+    Unfolded(Option<Value>),
+}
+
+/// A cursor over visible pairs in both directions.
+pub(crate) struct VisibleCursor {
+    entries: MergingCursor,
+    covers: Vec<Arc<Fragments>>,
+    seq: Seq,
+    operator: Option<SharedOperator>,
+    range: KeyRange,
+    values: Values,
+    forward: bool,
+    state: State,
+    /// Key of the current pair; scratch while searching.
+    key: Vec<u8>,
+    /// Scratch: operands of the current key.
+    operands: Vec<Value>,
+    engine: Arc<Engine>,
+    _pin: Pin,
+}
+
+/// Steps over versions of one key before a seek is cheaper.
+const STEPS_BEFORE_SEEK: usize = 8;
+
+impl VisibleCursor {
+    /// Whether there is a current pair.
+    pub(crate) fn valid(&self) -> bool {
+        !matches!(self.state, State::Invalid)
+    }
+
+    /// Key of the current pair.
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Value of the current pair; empty with keys only.
+    pub(crate) fn value(&self) -> &[u8] {
+        match &self.state {
+            State::Invalid | State::Unfolded(_) => &[],
+            State::AtEntry => self.entries.value(),
+            State::Folded(value) => value.as_bytes(),
+        }
+    }
+
+    /// The current value, kept alive beyond the cursor.
+    pub(crate) fn value_owned(&self) -> Value {
+        match &self.state {
+            State::Invalid | State::Unfolded(_) => Value::copy_from(&[]),
+            State::AtEntry => self.entries.value_owned(),
+            State::Folded(value) => value.clone(),
+        }
+    }
+
+    /// The current value, to be folded when somebody asks.
+    pub(crate) fn later(&self) -> LaterValue {
+        match &self.state {
+            State::Unfolded(base) => {
+                LaterValue::Fold(self.operator.clone(), base.clone(), self.operands.clone())
+            }
+            _ => LaterValue::Ready(self.value_owned()),
+        }
+    }
+
+    /// Moves to the first pair of the range.
+    pub(crate) fn seek_first(&mut self) -> Result<()> {
+        match self.range.start.take() {
+            Some(start) => {
+                let outcome = self.seek_entries(|entries, seq| entries.seek(&start, seq));
+                self.range.start = Some(start);
+                outcome?;
+            }
+            None => self.seek_entries(|entries, _| entries.seek_first())?,
+        }
+        self.find_forward()
+    }
+
+    /// Moves to the last pair of the range.
+    pub(crate) fn seek_last(&mut self) -> Result<()> {
+        match self.range.end.take() {
+            Some(end) => {
+                let outcome = self.seek_entries(|entries, _| entries.seek_before(&end, SEQ_MAX));
+                self.range.end = Some(end);
+                outcome?;
+            }
+            None => self.seek_entries(|entries, _| entries.seek_last())?,
+        }
+        self.find_backward()
+    }
+
+    /// Moves to the first pair of the range at or after `key`.
+    pub(crate) fn seek(&mut self, key: &[u8]) -> Result<()> {
+        if self.range.start.as_deref().is_some_and(|start| key < start) {
+            return self.seek_first();
+        }
+        self.seek_entries(|entries, seq| entries.seek(key, seq))?;
+        self.find_forward()
+    }
+
+    /// Moves to the last pair of the range at or before `key`.
+    pub(crate) fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        if self.range.end.as_deref().is_some_and(|end| key >= end) {
+            return self.seek_last();
+        }
+        self.seek_entries(|entries, _| entries.seek_before(key, 0))?;
+        self.find_backward()
+    }
+
+    /// Moves one pair on.
+    pub(crate) fn next(&mut self) -> Result<()> {
+        if !self.valid() {
+            return Ok(());
+        }
+        self.state = State::Invalid;
+        if self.forward {
+            self.skip_key()?;
+        } else {
+            self.entries.seek(&self.key, 0)?;
+        }
+        self.find_forward()
+    }
+
+    /// Moves one pair back.
+    pub(crate) fn prev(&mut self) -> Result<()> {
+        if !self.valid() {
+            return Ok(());
+        }
+        self.state = State::Invalid;
+        if self.forward {
+            self.entries.seek_before(&self.key, SEQ_MAX)?;
+        }
+        self.find_backward()
+    }
+
+    fn seek_entries(
+        &mut self,
+        seek: impl FnOnce(&mut MergingCursor, Seq) -> Result<()>,
+    ) -> Result<()> {
+        self.state = State::Invalid;
+        let start = self.engine.io.clock.now();
+        let outcome = seek(&mut self.entries, self.seq);
+        let took = self.engine.io.clock.now().saturating_sub(start);
+        self.engine.metrics.record(Operation::Seek, took);
+        outcome
+    }
+
+    /// Finds the next visible pair at or after the merged cursor's entry.
+    fn find_forward(&mut self) -> Result<()> {
+        self.forward = true;
+        while self.entries.valid() {
+            if self.range.end.as_deref().is_some_and(|end| self.entries.key() >= end) {
+                return Ok(());
+            }
+            if self.entries.seq() > self.seq {
+                self.entries.next()?;
+                continue;
+            }
+            self.key.clear();
+            self.key.extend_from_slice(self.entries.key());
+            let cover = cover_seq(&self.covers, &self.key, self.seq);
+            if self.entries.seq() >= cover {
+                match self.entries.kind() {
+                    Kind::Put => {
+                        self.state = State::AtEntry;
+                        return Ok(());
+                    }
+                    Kind::Merge => return self.fold_forward(cover),
+                    Kind::Delete => {}
+                    other => return Err(unsupported_kind(other)),
+                }
+            }
+            self.skip_key()?;
+        }
+        Ok(())
+    }
+
+    /// Collects operands down to the base of the current key and folds them.
+    fn fold_forward(&mut self, cover: Seq) -> Result<()> {
+        self.operands.clear();
+        let mut base = None;
+        while self.entries.valid() && self.entries.key() == self.key && self.entries.seq() >= cover
+        {
+            match self.entries.kind() {
+                Kind::Merge => self.operands.push(self.entries.value_owned()),
+                Kind::Put => {
+                    base = Some(self.entries.value_owned());
+                    break;
+                }
+                Kind::Delete => break,
+                other => return Err(unsupported_kind(other)),
+            }
+            self.entries.next()?;
+        }
+        self.operands.reverse();
+        self.fold(base)
+    }
+
+    /// Sets the current value from a base and `self.operands`, oldest first.
+    fn fold(&mut self, base: Option<Value>) -> Result<()> {
+        self.state = match self.values {
+            Values::None => State::Folded(Value::copy_from(&[])),
+            Values::Later => State::Unfolded(base),
+            Values::Folded => {
+                let operator = self.operator.as_ref();
+                State::Folded(fold(operator, &self.key, base.as_ref(), &self.operands)?)
+            }
+        };
+        Ok(())
+    }
+
+    /// Moves the merged cursor past all versions of `self.key`.
+    fn skip_key(&mut self) -> Result<()> {
+        for _ in 0..STEPS_BEFORE_SEEK {
+            if !self.entries.valid() || self.entries.key() != self.key {
+                return Ok(());
+            }
+            self.entries.next()?;
+        }
+        if self.entries.valid() && self.entries.key() == self.key {
+            self.entries.seek(&self.key, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Finds the last visible pair at or before the merged cursor's entry, which is the oldest
+    /// version of its key.
+    fn find_backward(&mut self) -> Result<()> {
+        self.forward = false;
+        while self.entries.valid() {
+            if self.range.start.as_deref().is_some_and(|start| self.entries.key() < start) {
+                return Ok(());
+            }
+            self.key.clear();
+            self.key.extend_from_slice(self.entries.key());
+            let base = self.collect_backward()?;
+            match base {
+                Some(value) if self.operands.is_empty() => {
+                    self.state = State::Folded(value);
+                    return Ok(());
+                }
+                None if self.operands.is_empty() => {}
+                base => return self.fold(base),
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks back over all versions of `self.key`, oldest first; leaves the newest visible base
+    /// and, in `self.operands`, what was merged into it since.
+    fn collect_backward(&mut self) -> Result<Option<Value>> {
+        let cover = cover_seq(&self.covers, &self.key, self.seq);
+        let mut base = None;
+        self.operands.clear();
+        while self.entries.valid() && self.entries.key() == self.key {
+            let seq = self.entries.seq();
+            if seq <= self.seq && seq >= cover {
+                match self.entries.kind() {
+                    Kind::Put => {
+                        self.operands.clear();
+                        base = Some(self.pair_value());
+                    }
+                    Kind::Delete => {
+                        self.operands.clear();
+                        base = None;
+                    }
+                    Kind::Merge => self.operands.push(self.entries.value_owned()),
+                    other => return Err(unsupported_kind(other)),
+                }
+            }
+            self.entries.prev()?;
+        }
+        Ok(base)
+    }
+
+    fn pair_value(&self) -> Value {
+        if self.values == Values::None { Value::copy_from(&[]) } else { self.entries.value_owned() }
+    }
+}
+
+/// Newest range tombstone over `key` at `seq`.
+fn cover_seq(covers: &[Arc<Fragments>], key: &[u8], seq: Seq) -> Seq {
+    covers.iter().map(|fragments| fragments.cover_seq(key, seq)).max().unwrap_or(0)
+}

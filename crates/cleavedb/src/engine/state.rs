@@ -1,0 +1,243 @@
+//! The shared state in which the steps meet.
+
+use std::path::PathBuf;
+
+use arc_swap::ArcSwap;
+
+use crate::base::entry::{KeyspaceId, SEQ_MAX, Seq};
+use crate::base::error::{Error, Result};
+use crate::base::file_ids::FileIds;
+use crate::base::marks::mark;
+use crate::base::obsolete::ObsoleteFiles;
+use crate::base::section::{Section, SectionTag};
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::{Arc, Mutex};
+use crate::base::widths::Widths;
+use crate::engine::background::Background;
+use crate::engine::catalogue::{Catalogue, KeyspaceEdit};
+use crate::engine::commit::CommitQueue;
+use crate::engine::health::Health;
+use crate::engine::journal::{Journal, JournalEdit};
+use crate::engine::metrics::Metrics;
+use crate::engine::reserve::Reserve;
+use crate::engine::room::PressureGauge;
+use crate::engine::settings::Settings;
+use crate::engine::snapshots::Snapshots;
+use crate::engine::timer::Timer;
+use crate::engine::view::View;
+use crate::index::IndexView;
+use crate::io::Io;
+use crate::io::disk::LockGuard;
+use crate::log::writer::AppendError;
+use crate::manifest::{Edit, Manifest};
+use crate::memory::memtable::Memtable;
+use crate::table::BlockCache;
+use crate::table::cache::TableCache;
+
+/// One open database.
+pub(crate) struct Engine {
+    pub(crate) io: Io,
+    pub(crate) dir: PathBuf,
+    pub(crate) uuid: [u8; 16],
+    pub(crate) settings: Settings,
+    pub(crate) widths: Widths,
+    /// What readers see.
+    pub(crate) view: ArcSwap<View>,
+    /// Serialises changes of `view`.
+    pub(crate) publish: Mutex<()>,
+    /// Newest seq readers see.
+    pub(crate) visible: AtomicU64,
+    /// Last seq that is in the indexes.
+    pub(crate) flushed: AtomicU64,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) commits: CommitQueue,
+    pub(crate) journal: Journal,
+    /// The list of files; `None` when read-only.
+    pub(crate) manifest: Mutex<Option<Manifest>>,
+    pub(crate) catalogue: Mutex<Catalogue>,
+    pub(crate) file_ids: Arc<FileIds>,
+    pub(crate) obsolete: Arc<ObsoleteFiles>,
+    pub(crate) blocks: Arc<BlockCache>,
+    pub(crate) tables: Arc<TableCache>,
+    pub(crate) health: Health,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) background: Background,
+    pub(crate) pressure: PressureGauge,
+    pub(crate) reserve: Reserve,
+    /// Set at close: running compactions give up.
+    pub(crate) cancelled: Arc<AtomicBool>,
+    /// Serialises creation and dropping of keyspaces.
+    pub(crate) creating: Mutex<()>,
+    /// Set by the first call of close.
+    pub(crate) closing: AtomicBool,
+    /// Set under leadership when the journal is sealed for good.
+    pub(crate) sealed: AtomicBool,
+    /// Drives the background sync; `None` under the stepper.
+    pub(crate) timer: Mutex<Option<Timer>>,
+    /// Number of the next memtable.
+    pub(crate) memtable_ids: AtomicU64,
+    /// Held until the engine goes away; `None` when read-only.
+    pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
+}
+
+/// The engine's own part of an edit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EngineEdit {
+    /// Everything at or below is in the indexes (rule S2). One number serves all keyspaces: they
+    /// share the memtable, so a flush covers all of them.
+    pub(crate) flushed_seq: Seq,
+    /// No file number at or above this was given out when the edit was written.
+    pub(crate) next_file_id: u64,
+}
+
+impl EngineEdit {
+    /// The edit as a section.
+    pub(crate) fn encode(self) -> Section {
+        let mut payload = Vec::with_capacity(16);
+        payload.extend_from_slice(&self.flushed_seq.to_le_bytes());
+        payload.extend_from_slice(&self.next_file_id.to_le_bytes());
+        Section { tag: SectionTag::ENGINE, payload }
+    }
+
+    /// The edit of a section.
+    pub(crate) fn decode(payload: &[u8]) -> Result<Self> {
+        let mut reader = crate::base::codec::Reader::new(payload);
+        let edit = Self { flushed_seq: reader.u64()?, next_file_id: reader.u64()? };
+        if edit.flushed_seq > SEQ_MAX || edit.next_file_id > u64::MAX / 2 {
+            return Err(Error::corruption("an edit states a number out of range"));
+        }
+        Ok(edit)
+    }
+}
+
+impl Engine {
+    /// Commits an edit: appends it durably, then lets `install` publish it, all in manifest order.
+    /// An error of the append stops the database, an error before it (nothing written) does not.
+    pub(crate) fn commit_edit(
+        &self,
+        mut sections: Vec<Section>,
+        install: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<()> {
+        let mut guard = self.manifest.lock();
+        self.health.check_writable()?;
+        let manifest = guard.as_mut().ok_or_else(|| Error::invalid("opened read-only"))?;
+        if !sections.iter().any(|section| section.tag == SectionTag::ENGINE) {
+            sections.push(self.engine_edit(self.flushed.load(Ordering::Acquire)));
+        }
+        manifest.append(&Edit { sections }).map_err(|error| self.settle_append(error))?;
+        install(self).inspect_err(|error| self.health.stop(error))?;
+        if manifest.needs_roll(self.widths.manifest_bytes_max) {
+            mark!("manifest_rolled");
+            let snapshot = self.snapshot_sections();
+            match manifest.roll(snapshot, self.file_ids.next()) {
+                Ok(()) => {}
+                // The old manifest is still in force; the next edit tries again.
+                Err(AppendError::Recoverable(error)) => {
+                    mark!("manifest_roll_put_off");
+                    tracing::warn!(%error, "the manifest could not be rolled");
+                }
+                Err(AppendError::Fatal(error)) => self.health.stop(&error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The error of a failed append; the database stops unless the file is as it was before.
+    fn settle_append(&self, error: AppendError) -> Error {
+        match error {
+            AppendError::Recoverable(error) => {
+                self.note_full_disk(&error);
+                error
+            }
+            AppendError::Fatal(error) => {
+                self.health.stop(&error);
+                error
+            }
+        }
+    }
+
+    /// Last seq that is in the indexes.
+    pub(crate) fn flushed(&self) -> Seq {
+        self.flushed.load(Ordering::Acquire)
+    }
+
+    /// The engine's own section.
+    pub(crate) fn engine_edit(&self, flushed_seq: Seq) -> Section {
+        EngineEdit { flushed_seq, next_file_id: self.file_ids.peek().0 }.encode()
+    }
+
+    /// The whole state as sections, for a fresh manifest. Under the manifest lock.
+    pub(crate) fn snapshot_sections(&self) -> Vec<Section> {
+        let catalogue = self.catalogue.lock();
+        let mut keyspaces = vec![KeyspaceEdit::LastId { id: catalogue.last_id }];
+        let mut indexes = Vec::new();
+        for keyspace in catalogue.all() {
+            keyspaces.push(KeyspaceEdit::Create {
+                id: keyspace.id,
+                name: keyspace.name.clone(),
+                settings: keyspace.settings.clone(),
+            });
+            indexes.extend(keyspace.index.snapshot_sections());
+        }
+        let mut journal = Vec::new();
+        for segment in self.journal.segments() {
+            journal.push(JournalEdit::Added { id: segment.id });
+            if let Some(sealed) = segment.sealed {
+                journal.push(JournalEdit::Sealed { sealed, last_seq: segment.last_seq });
+            }
+        }
+        let mut sections = vec![
+            self.engine_edit(self.flushed.load(Ordering::Acquire)),
+            KeyspaceEdit::encode(&keyspaces),
+            JournalEdit::encode(&journal),
+        ];
+        sections.append(&mut indexes);
+        sections
+    }
+
+    /// Publishes changed indexes, and the disappearance of a memtable that was written out.
+    pub(crate) fn publish_indexes(
+        &self,
+        changed: impl IntoIterator<Item = (KeyspaceId, Option<Arc<dyn IndexView>>)>,
+        flushed: Option<&Arc<Memtable>>,
+    ) {
+        let _changing = self.publish.lock();
+        let view = self.view.load_full();
+        self.view.store(Arc::new(view.with_indexes(changed, flushed)));
+        self.refresh_pressure();
+    }
+
+    /// Freezes the active memtable, unless nothing was ever assigned to it. Under leadership.
+    pub(crate) fn freeze_active(self: &Arc<Self>) -> Result<()> {
+        if self.freeze_memtable() {
+            self.schedule();
+        }
+        Ok(())
+    }
+
+    /// Freezes the active memtable; false where nothing was ever assigned to it.
+    pub(crate) fn freeze_memtable(&self) -> bool {
+        let last_seq = self.commits.allocated.load(Ordering::Acquire);
+        {
+            let _changing = self.publish.lock();
+            let view = self.view.load_full();
+            let frozen_seq = view
+                .frozen
+                .first()
+                .map_or_else(|| self.flushed.load(Ordering::Acquire), |frozen| frozen.last_seq);
+            if last_seq <= frozen_seq {
+                return false;
+            }
+            let mark = self.journal.appended_bytes();
+            self.view.store(Arc::new(view.freeze(self.new_memtable(), last_seq, mark)));
+            self.refresh_pressure();
+        }
+        tracing::debug!(last_seq, "memtable frozen");
+        true
+    }
+
+    /// An empty memtable.
+    pub(crate) fn new_memtable(&self) -> Arc<Memtable> {
+        Memtable::new(self.memtable_ids.fetch_add(1, Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,60 @@
+//! The background sync's clock: one thread that sleeps for the sync interval and queues
+//! housekeeping, so that a buffered write waits no longer than that for its sync.
+
+use crate::base::error::{Error, Result};
+use crate::base::sync::{Arc, Condvar, Mutex, thread};
+use crate::engine::Engine;
+
+/// The running thread and how to stop it.
+pub(crate) struct Timer {
+    stop: Arc<Stop>,
+    thread: thread::JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Stop {
+    stopped: Mutex<bool>,
+    signal: Condvar,
+}
+
+impl Engine {
+    /// Starts the timer, where there is an interval and no stepper.
+    pub(crate) fn start_timer(self: &Arc<Self>) -> Result<()> {
+        let interval = self.settings.sync_interval;
+        if interval.is_zero() || self.io.executor.is_stepper() {
+            return Ok(());
+        }
+        let stop = Arc::new(Stop::default());
+        let engine = Arc::clone(self);
+        let signal = Arc::clone(&stop);
+        let run = move || {
+            let mut stopped = signal.stopped.lock();
+            while !*stopped {
+                signal.signal.wait_for(&mut stopped, interval);
+                if !*stopped && engine.needs_housekeeping() {
+                    engine.schedule_housekeeping();
+                }
+            }
+        };
+        let thread = thread::spawn("cleavedb-timer", run)
+            .map_err(|cause| Error::io("starting the timer", &self.dir, cause))?;
+        *self.timer.lock() = Some(Timer { stop, thread });
+        Ok(())
+    }
+
+    fn needs_housekeeping(&self) -> bool {
+        self.journal.has_unsynced()
+            || !self.obsolete.is_empty()
+            || self.reserve.is_given_up()
+            || self.is_out_of_space()
+    }
+
+    /// Stops the timer and waits for it.
+    pub(crate) fn stop_timer(&self) {
+        let Some(timer) = self.timer.lock().take() else { return };
+        *timer.stop.stopped.lock() = true;
+        timer.stop.signal.notify_all();
+        // The thread only queues work; a panic there has been reported by the panic hook.
+        let _ = timer.thread.join();
+    }
+}

@@ -1,0 +1,69 @@
+//! What a reader sees: memtables and index views, frozen together.
+//!
+//! A view is published whole by one atomic swap; readers take it without a lock. A read loads the
+//! view *first* and the visible seq after it: everything the view lacks was written after the
+//! view, so what is read is the state at some moment between the two loads.
+
+use std::collections::BTreeMap;
+
+use crate::base::entry::{KeyspaceId, Seq};
+use crate::base::sync::Arc;
+use crate::index::IndexView;
+use crate::memory::memtable::Memtable;
+
+/// A memtable that takes no more batches and waits for its flush.
+#[derive(Clone)]
+pub(crate) struct Frozen {
+    /// The memtable. Batches that were logged before the freeze may still be arriving.
+    pub(crate) table: Arc<Memtable>,
+    /// Last seq that belongs to it or to an older one.
+    pub(crate) last_seq: Seq,
+    /// Journal bytes appended when it was frozen.
+    pub(crate) journal_mark: u64,
+}
+
+/// One frozen arrangement of memtables and indexes.
+pub(crate) struct View {
+    /// Receives writes.
+    pub(crate) active: Arc<Memtable>,
+    /// Waiting for their flush, newest first.
+    pub(crate) frozen: Vec<Frozen>,
+    /// Index of every keyspace.
+    pub(crate) indexes: Arc<BTreeMap<KeyspaceId, Arc<dyn IndexView>>>,
+}
+
+impl View {
+    /// Memtables from newest to oldest.
+    pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        std::iter::once(&self.active).chain(self.frozen.iter().map(|frozen| &frozen.table))
+    }
+
+    /// The same view with a fresh active memtable; the old one ends at `last_seq`.
+    pub(crate) fn freeze(&self, fresh: Arc<Memtable>, last_seq: Seq, journal_mark: u64) -> Self {
+        let mut frozen = Vec::with_capacity(self.frozen.len() + 1);
+        frozen.push(Frozen { table: Arc::clone(&self.active), last_seq, journal_mark });
+        frozen.extend(self.frozen.iter().cloned());
+        Self { active: fresh, frozen, indexes: Arc::clone(&self.indexes) }
+    }
+
+    /// The same view with other indexes, and without the memtable that was written out.
+    pub(crate) fn with_indexes(
+        &self,
+        changed: impl IntoIterator<Item = (KeyspaceId, Option<Arc<dyn IndexView>>)>,
+        flushed: Option<&Arc<Memtable>>,
+    ) -> Self {
+        let mut indexes = BTreeMap::clone(&self.indexes);
+        for (keyspace, index) in changed {
+            match index {
+                Some(index) => indexes.insert(keyspace, index),
+                None => indexes.remove(&keyspace),
+            };
+        }
+        let keep = |f: &&Frozen| flushed.is_none_or(|gone| !Arc::ptr_eq(&f.table, gone));
+        Self {
+            active: Arc::clone(&self.active),
+            frozen: self.frozen.iter().filter(keep).cloned().collect(),
+            indexes: Arc::new(indexes),
+        }
+    }
+}
