@@ -1,0 +1,250 @@
+//! Several operations, all or nothing.
+
+use std::ops::RangeBounds;
+
+use crate::base::entry::{KeyspaceId, Kind};
+use crate::base::error::{Error, Result};
+use crate::base::limits::{
+    BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_BYTES_MAX, RANGE_END_BYTES_MAX, VALUE_BYTES_MAX,
+};
+use crate::base::sync::Arc;
+use crate::db::handle::{Handle, check_range, is_empty_range, key_range};
+use crate::db::{Durability, Keyspace};
+use crate::engine::catalogue::KeyspaceState;
+use crate::engine::commit::{Task, Work};
+use crate::index::KeyRange;
+use crate::log::batch::encode_record;
+
+/// Operations on any keyspaces of one database, committed atomically in the order added.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = cleavedb::Db::open(dir.path().join("db"))?;
+/// # let users = db.keyspace("users", cleavedb::KeyspaceOptions::new())?;
+/// # let mail = db.keyspace("mail", cleavedb::KeyspaceOptions::new())?;
+/// let mut batch = db.batch();
+/// batch.put(&users, "ada", "1815").delete(&mail, "draft");
+/// batch.commit(cleavedb::Durability::Sync)?;
+/// assert_eq!(users.get("ada")?.unwrap(), "1815");
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+pub struct Batch {
+    handle: Arc<Handle>,
+    operations: Operations,
+    keyspaces: Vec<Arc<KeyspaceState>>,
+}
+
+/// Encoded operations; the first refusal is kept until commit.
+#[derive(Default)]
+pub(crate) struct Operations {
+    payload: Vec<u8>,
+    count: u32,
+    user_bytes: u64,
+    only_deletes: bool,
+    refused: Option<Error>,
+}
+
+impl Operations {
+    pub(crate) fn new() -> Self {
+        Self { only_deletes: true, ..Self::default() }
+    }
+
+    /// Adds one operation.
+    pub(crate) fn add(&mut self, kind: Kind, keyspace: KeyspaceId, key: &[u8], value: &[u8]) {
+        if let Err(error) = self.check(key, value) {
+            self.refused.get_or_insert(error);
+            return;
+        }
+        encode_record(&mut self.payload, kind, keyspace, key, value);
+        self.count += 1;
+        self.user_bytes += (key.len() + value.len()) as u64;
+        self.only_deletes &= matches!(kind, Kind::Delete | Kind::RangeDelete);
+    }
+
+    fn check(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        if key.len() > KEY_BYTES_MAX {
+            let length = key.len();
+            let message = format!("a key of {length} bytes; at most {KEY_BYTES_MAX} are allowed");
+            return Err(Error::invalid(message));
+        }
+        if value.len() > VALUE_BYTES_MAX {
+            let length = value.len();
+            let message =
+                format!("a value of {length} bytes; at most {VALUE_BYTES_MAX} are allowed");
+            return Err(Error::invalid(message));
+        }
+        if self.count as usize >= BATCH_OPERATIONS_MAX
+            || self.payload.len() + key.len() + value.len() + RECORD_OVERHEAD > BATCH_BYTES_MAX
+        {
+            return Err(Error::invalid(format!(
+                "a batch holds at most {BATCH_OPERATIONS_MAX} operations and {BATCH_BYTES_MAX} \
+                 bytes; commit this one and go on with the next"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Adds a range delete; an open end is closed by the largest key.
+    pub(crate) fn add_range(&mut self, keyspace: KeyspaceId, range: KeyRange) {
+        if let Err(error) = check_range(&range) {
+            self.refused.get_or_insert(error);
+            return;
+        }
+        if is_empty_range(&range) {
+            return;
+        }
+        let start = range.start.unwrap_or_default();
+        let mut end = range.end.unwrap_or_else(after_all_keys);
+        // What lies beyond makes no difference: no key is that long.
+        end.truncate(RANGE_END_BYTES_MAX);
+        if start.len() > KEY_BYTES_MAX {
+            // An exclusive start at the longest key: nothing lies beyond within its prefix.
+            let message = format!("a key of {} bytes is too long", start.len());
+            self.refused.get_or_insert(Error::invalid(message));
+            return;
+        }
+        self.add(Kind::RangeDelete, keyspace, &start, &end);
+    }
+
+    /// Notes a refusal.
+    pub(crate) fn refuse(&mut self, error: Error) {
+        self.refused.get_or_insert(error);
+    }
+
+    /// The work of a commit; the operations are gone afterwards.
+    pub(crate) fn take(&mut self, durability: Durability) -> Result<Work> {
+        let taken = std::mem::replace(self, Self::new());
+        if let Some(error) = taken.refused {
+            return Err(error);
+        }
+        Ok(Work {
+            task: Task::Write,
+            payload: taken.payload,
+            count: taken.count,
+            user_bytes: taken.user_bytes,
+            sync: durability == Durability::Sync,
+            frees_space: taken.only_deletes,
+            condition: None,
+        })
+    }
+}
+
+/// Kind, keyspace and two lengths at their longest.
+const RECORD_OVERHEAD: usize = 1 + 5 + 5 + 5;
+
+/// An end that lies beyond every key.
+fn after_all_keys() -> Vec<u8> {
+    vec![0xff; RANGE_END_BYTES_MAX]
+}
+
+impl Batch {
+    pub(crate) fn new(handle: Arc<Handle>) -> Self {
+        Self { handle, operations: Operations::new(), keyspaces: Vec::new() }
+    }
+
+    /// Adds a put.
+    pub fn put(
+        &mut self,
+        ks: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> &mut Self {
+        self.add(ks, Kind::Put, key.as_ref(), value.as_ref())
+    }
+
+    /// Adds a delete.
+    pub fn delete(&mut self, ks: &Keyspace, key: impl AsRef<[u8]>) -> &mut Self {
+        self.add(ks, Kind::Delete, key.as_ref(), &[])
+    }
+
+    /// Adds a range delete.
+    pub fn delete_range<K: AsRef<[u8]>>(
+        &mut self,
+        ks: &Keyspace,
+        range: impl RangeBounds<K>,
+    ) -> &mut Self {
+        if self.note(ks) {
+            self.operations.add_range(ks.state.id, key_range(&range));
+        }
+        self
+    }
+
+    /// Adds a merge.
+    pub fn merge(
+        &mut self,
+        ks: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> &mut Self {
+        if let Err(error) = ks.check_operator() {
+            self.operations.refuse(error);
+            return self;
+        }
+        self.add(ks, Kind::Merge, key.as_ref(), operand.as_ref())
+    }
+
+    fn add(&mut self, ks: &Keyspace, kind: Kind, key: &[u8], value: &[u8]) -> &mut Self {
+        if self.note(ks) {
+            self.operations.add(kind, ks.state.id, key, value);
+        }
+        self
+    }
+
+    /// Remembers a keyspace of the batch; false if it belongs to another database.
+    fn note(&mut self, ks: &Keyspace) -> bool {
+        if !Arc::ptr_eq(&ks.handle.engine, &self.handle.engine) {
+            let message = format!("keyspace '{}' belongs to another database", ks.name());
+            self.operations.refuse(Error::invalid(message));
+            return false;
+        }
+        if !self.keyspaces.iter().any(|known| known.id == ks.state.id) {
+            self.keyspaces.push(Arc::clone(&ks.state));
+        }
+        true
+    }
+
+    /// Number of operations.
+    pub fn len(&self) -> usize {
+        self.operations.count as usize
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Removes all operations.
+    pub fn clear(&mut self) {
+        self.operations = Operations::new();
+        self.keyspaces.clear();
+    }
+
+    /// Commits, leaving the batch empty for reuse. An operation that was refused when it was added
+    /// (key too long, keyspace without merge operator) is reported here, nothing written.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`]; `InvalidArgument` for a refused operation.
+    pub fn commit(&mut self, durability: Durability) -> Result<()> {
+        let keyspaces = std::mem::take(&mut self.keyspaces);
+        let work = self.operations.take(durability)?;
+        for keyspace in &keyspaces {
+            keyspace.check_exists()?;
+        }
+        self.handle.write(work)
+    }
+}
+
+impl Handle {
+    /// Waits for room and commits.
+    pub(crate) fn write(&self, work: Work) -> Result<()> {
+        self.check_writable()?;
+        if work.count == 0 && !work.sync {
+            return self.engine.health.check_open();
+        }
+        self.engine.make_room(work.payload.len() as u64)?;
+        self.engine.commit(work)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! A named, ordered map within a database.
+
+use std::ops::RangeBounds;
+
+use crate::base::entry::{Kind, Seq};
+use crate::base::error::{Error, Result};
+use crate::base::sync::Arc;
+use crate::base::value::Value;
+use crate::db::batch::Operations;
+use crate::db::handle::{Handle, check_range, key_range, prefix_range};
+use crate::db::{Cursor, IndexKind, RangeIter};
+use crate::engine::catalogue::KeyspaceState;
+use crate::index::KeyRange;
+
+/// What there is to know about a keyspace without opening it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceInfo {
+    /// Its name.
+    pub name: String,
+    /// Its permanent number.
+    pub id: u32,
+    /// Its index.
+    pub index: IndexKind,
+    /// Its merge operator.
+    pub merge_operator: Option<String>,
+}
+
+impl KeyspaceInfo {
+    pub(crate) fn of(state: &KeyspaceState) -> Self {
+        Self {
+            name: state.name.clone(),
+            id: state.id.0,
+            index: state.settings.index,
+            merge_operator: state.settings.merge_operator.clone(),
+        }
+    }
+}
+
+/// A keyspace. Cheap to clone, `Send + Sync`.
+#[derive(Clone)]
+pub struct Keyspace {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) state: Arc<KeyspaceState>,
+}
+
+impl Keyspace {
+    pub(crate) fn new(handle: Arc<Handle>, state: Arc<KeyspaceState>) -> Self {
+        Self { handle, state }
+    }
+
+    /// Commits one operation.
+    fn write(&self, add: impl FnOnce(&mut Operations)) -> Result<()> {
+        self.state.check_exists()?;
+        let mut operations = Operations::new();
+        add(&mut operations);
+        self.handle.write(operations.take(self.handle.durability)?)
+    }
+
+    /// `InvalidArgument` where there is no merge operator.
+    pub(crate) fn check_operator(&self) -> Result<()> {
+        if self.state.operator.is_some() {
+            return Ok(());
+        }
+        let name = self.name();
+        Err(Error::invalid(format!(
+            "keyspace '{name}' has no merge operator; name one in its options when creating it"
+        )))
+    }
+
+    /// The values of many keys at `snapshot`, or now.
+    pub(crate) fn multi_get_at<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        snapshot: Option<Seq>,
+    ) -> Result<Vec<Option<Value>>> {
+        let keys: Vec<K> = keys.into_iter().collect();
+        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        self.handle.engine.multi_get(&self.state, &keys, snapshot)
+    }
+
+    fn iterate(&self, range: KeyRange) -> RangeIter {
+        RangeIter::new(Arc::clone(&self.handle), Arc::clone(&self.state), range, None)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    /// Stores `value` under `key`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` (key longer than [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX), value longer
+    /// than [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX)), `Timeout`, `NoSpace`, `Io`, `Stopped`,
+    /// `ReadOnly`, `Closed`.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let id = self.state.id;
+        self.write(|operations| operations.add(Kind::Put, id, key.as_ref(), value.as_ref()))
+    }
+
+    /// Removes `key`; it need not exist.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        let id = self.state.id;
+        self.write(|operations| operations.add(Kind::Delete, id, key.as_ref(), &[]))
+    }
+
+    /// Removes every key in the range.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`]; `InvalidArgument` for a reversed range.
+    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        let range = key_range(&range);
+        self.write(|operations| operations.add_range(self.state.id, range))
+    }
+
+    /// Merges `operand` into the value of `key` with the keyspace's operator.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`]; `InvalidArgument` if the keyspace has no operator.
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.check_operator()?;
+        let id = self.state.id;
+        self.write(|operations| operations.add(Kind::Merge, id, key.as_ref(), operand.as_ref()))
+    }
+
+    /// Sets `key` to `new` (`None`: deletes it) iff its value is `expected` (`None`: iff it does
+    /// not exist); returns whether it did.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`] and [`Keyspace::put`].
+    pub fn compare_and_swap(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
+        self.handle.check_writable()?;
+        let (key, id) = (key.as_ref(), self.state.id);
+        let encode = || {
+            let mut operations = Operations::new();
+            match new {
+                Some(value) => operations.add(Kind::Put, id, key, value),
+                None => operations.add(Kind::Delete, id, key, &[]),
+            }
+            operations.take(self.handle.durability)
+        };
+        self.handle.engine.compare_and_swap(&self.state, key, expected, &encode)
+    }
+
+    /// The value of `key`, or `None`.
+    ///
+    /// # Errors
+    /// `Corruption` naming file and offset, `Io`, `MergeFailed`, `Closed`.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.handle.engine.get(&self.state, key.as_ref(), None)
+    }
+
+    /// Whether `key` exists.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.handle.engine.contains(&self.state, key.as_ref(), None)
+    }
+
+    /// The values of many keys at one moment, in the order asked; device reads are submitted
+    /// together.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`], for the first key that fails.
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Value>>> {
+        self.multi_get_at(keys, None)
+    }
+
+    /// The pairs in a range at this moment, in key order, from either end.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> RangeIter {
+        self.iterate(key_range(&range))
+    }
+
+    /// The pairs whose key begins with `prefix`.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> RangeIter {
+        self.iterate(prefix_range(prefix.as_ref()))
+    }
+
+    /// All pairs.
+    pub fn iter(&self) -> RangeIter {
+        self.iterate(KeyRange::default())
+    }
+
+    /// A cursor over this moment's pairs, not positioned.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn cursor(&self) -> Result<Cursor> {
+        Cursor::new(Arc::clone(&self.handle), Arc::clone(&self.state), None)
+    }
+
+    /// Compacts the keyspace to its bottom level and waits.
+    ///
+    /// # Errors
+    /// As [`crate::Db::flush`].
+    pub fn compact(&self) -> Result<()> {
+        self.handle.check_writable()?;
+        self.handle.engine.compact_range(&self.state, KeyRange::default())
+    }
+
+    /// Compacts a range to the bottom level and waits.
+    ///
+    /// # Errors
+    /// As [`crate::Db::flush`].
+    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        self.handle.check_writable()?;
+        let range = key_range(&range);
+        check_range(&range)?;
+        self.handle.engine.compact_range(&self.state, range)
+    }
+}

@@ -1,0 +1,28 @@
+//! The public face: thin handles over the engine.
+
+mod batch;
+mod cursor;
+mod database;
+pub mod dump;
+pub(crate) mod handle;
+mod iterator;
+mod keyspace;
+mod options;
+mod snapshot;
+mod stats;
+
+#[cfg(test)]
+mod tests;
+
+pub use crate::engine::settings::{Durability, IndexKind};
+pub use batch::Batch;
+pub use cursor::Cursor;
+pub use database::Db;
+pub use iterator::{Guard, GuardsIter, KeysIter, RangeIter};
+pub use keyspace::{Keyspace, KeyspaceInfo};
+pub use options::{KeyspaceOptions, Options};
+pub use snapshot::Snapshot;
+pub use stats::{
+    CacheStats, EventCounts, Histogram, KeyspaceStats, LevelStats, Problem, StallStats, Stats,
+    VerifyReport,
+};

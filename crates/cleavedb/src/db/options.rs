@@ -1,0 +1,295 @@
+//! Options: plain data, few, each with unit, default, range, what more of it buys and what it
+//! costs. `docs/options.md` is generated from this file.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::compress::Compression;
+use crate::base::error::{Error, Result};
+use crate::base::merge_operator::MergeOperator;
+use crate::base::widths::Widths;
+use crate::db::Db;
+use crate::db::handle::Handle;
+use crate::engine::Engine;
+use crate::engine::settings::{Durability, IndexKind, KeyspaceSettings, Settings};
+use crate::io::Io;
+use crate::io::context::native_io;
+
+/// How to open a database. Build one, set what differs, call [`Options::open`].
+#[derive(Clone)]
+pub struct Options {
+    pub(crate) create_if_missing: bool,
+    pub(crate) error_if_exists: bool,
+    pub(crate) read_only: bool,
+    pub(crate) durability: Durability,
+    pub(crate) sync_interval: Duration,
+    pub(crate) write_timeout: Option<Duration>,
+    pub(crate) memory_budget: u64,
+    pub(crate) background_threads: usize,
+    pub(crate) io_rate_limit: u64,
+    pub(crate) direct_reads: bool,
+    pub(crate) direct_writes: bool,
+    pub(crate) open_files_max: usize,
+    pub(crate) reserve_bytes: u64,
+    pub(crate) merge_operators: Vec<Arc<dyn MergeOperator>>,
+    #[cfg(feature = "sim")]
+    pub(crate) environment: Option<crate::sim::Environment>,
+    #[cfg(feature = "sim")]
+    pub(crate) widths: Option<crate::base::widths::Widths>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            create_if_missing: true,
+            error_if_exists: false,
+            read_only: false,
+            durability: Durability::Buffered,
+            sync_interval: Duration::from_secs(1),
+            write_timeout: None,
+            memory_budget: 256 << 20,
+            background_threads: 0,
+            io_rate_limit: 0,
+            direct_reads: false,
+            direct_writes: false,
+            open_files_max: 512,
+            reserve_bytes: 64 << 20,
+            merge_operators: Vec::new(),
+            #[cfg(feature = "sim")]
+            environment: None,
+            #[cfg(feature = "sim")]
+            widths: None,
+        }
+    }
+}
+
+macro_rules! setter {
+    ($(#[$doc:meta])* $name:ident: $type:ty) => {
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, value: $type) -> Self {
+            self.$name = value;
+            self
+        }
+    };
+}
+
+impl Options {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    setter! {
+        /// Create the database where the directory has none. Default: true.
+        create_if_missing: bool
+    }
+    setter! {
+        /// Fail with `AlreadyExists` where there is a database. Default: false.
+        error_if_exists: bool
+    }
+    setter! {
+        /// Write nothing, not even the lock file; needs an existing database. Default: false.
+        read_only: bool
+    }
+    setter! {
+        /// Durability of operations that do not name one. Default: [`Durability::Buffered`].
+        durability: Durability
+    }
+    setter! {
+        /// Longest time a buffered write waits for its sync. Default: 1 s. Zero: no background
+        /// sync. Shorter loses less at a power cut and costs a device flush each time.
+        sync_interval: Duration
+    }
+    setter! {
+        /// Longest time a write may be held back by a full backlog before it fails with
+        /// `Timeout`, nothing written. Default: `None`, wait as long as it takes.
+        write_timeout: Option<Duration>
+    }
+    setter! {
+        /// Bytes of memory for everything: memtables, block cache, filters, indexes, iterators.
+        /// Default: 256 MiB. Range: 1 MiB and up. More buys fewer device reads and fewer, larger
+        /// flushes; a sixteenth of it (at most 64 MiB) is one memtable.
+        memory_budget: u64
+    }
+    setter! {
+        /// Threads for flush and compaction. Default: 0 = one per core, at least two. More keeps
+        /// up with heavier writing and takes processor time from the foreground.
+        background_threads: usize
+    }
+    setter! {
+        /// Bytes per second that flush and compaction may write together. Default: 0, no limit.
+        /// Lower leaves the device to reads; too low lets the backlog grow until writers are
+        /// paced.
+        io_rate_limit: u64
+    }
+    setter! {
+        /// Read tables past the page cache (`O_DIRECT`). Default: false. Gains where the block
+        /// cache is large; loses the page cache as a second cache.
+        direct_reads: bool
+    }
+    setter! {
+        /// Write flushes and compactions past the page cache. Default: false. Keeps the page cache
+        /// for what readers want.
+        direct_writes: bool
+    }
+    setter! {
+        /// Table files open at once. Default: 512. Range: 16 and up. Fewer saves descriptors and
+        /// re-reads filter and index of a table opened again.
+        open_files_max: usize
+    }
+    setter! {
+        /// Bytes set aside on disk, given up when the disk is full so that deletes, flush and
+        /// compaction can go on. Default: 64 MiB. Zero: none.
+        reserve_bytes: u64
+    }
+
+    /// Registers a merge operator by its name; keyspaces refer to it. The built-in operators are
+    /// registered already.
+    #[must_use]
+    pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
+        self.merge_operators.push(operator);
+        self
+    }
+
+    /// Runs the database in this world instead of the real one.
+    #[cfg(feature = "sim")]
+    #[must_use]
+    pub fn environment(mut self, environment: crate::sim::Environment) -> Self {
+        self.environment = Some(environment);
+        self
+    }
+
+    /// Sizes of structures, instead of those that follow from the memory budget.
+    #[cfg(feature = "sim")]
+    #[must_use]
+    pub fn widths(mut self, widths: crate::sim::Widths) -> Self {
+        self.widths = Some(widths);
+        self
+    }
+
+    /// Opens the database in directory `path`.
+    ///
+    /// # Errors
+    /// `NotFound`, `AlreadyExists`, `InUse`, `Corruption`, `Unsupported`, `Mismatch`, `Io`,
+    /// `NoSpace`.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
+        let (path, durability) = (path.as_ref(), self.durability);
+        if self.memory_budget < MEMORY_BUDGET_MIN {
+            let least = MEMORY_BUDGET_MIN;
+            return Err(Error::invalid(format!("memory_budget must be at least {least} bytes")));
+        }
+        if self.open_files_max < OPEN_FILES_MIN {
+            let least = OPEN_FILES_MIN;
+            return Err(Error::invalid(format!("open_files_max must be at least {least}")));
+        }
+        let io =
+            self.io().map_err(|cause| Error::io("starting background threads", path, cause))?;
+        let widths = self.effective_widths();
+        let engine = Engine::open(io, path, self.into_settings(), widths)?;
+        Ok(Db::new(Handle::new(engine, durability)))
+    }
+
+    /// Removes a database: every file of it, and the directory if nothing else is in it.
+    ///
+    /// # Errors
+    /// `InUse` if it is open, `NotFound` if there is no database, `Io`.
+    pub fn destroy(self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let io =
+            self.io().map_err(|cause| Error::io("starting background threads", path, cause))?;
+        let outcome = crate::engine::destroy::destroy(&io, path);
+        io.executor.shutdown();
+        outcome
+    }
+
+    #[cfg(feature = "sim")]
+    fn io(&self) -> std::io::Result<Io> {
+        match &self.environment {
+            Some(world) => world.clone().into_io(self.background_threads, self.io_rate_limit),
+            None => native_io(self.background_threads, self.io_rate_limit),
+        }
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn io(&self) -> std::io::Result<Io> {
+        native_io(self.background_threads, self.io_rate_limit)
+    }
+
+    fn effective_widths(&self) -> Widths {
+        #[cfg(feature = "sim")]
+        if let Some(widths) = &self.widths {
+            return widths.clone();
+        }
+        Widths::for_budget(self.memory_budget)
+    }
+
+    fn into_settings(self) -> Settings {
+        Settings {
+            create_if_missing: self.create_if_missing,
+            error_if_exists: self.error_if_exists,
+            read_only: self.read_only,
+            sync_interval: self.sync_interval,
+            write_timeout: self.write_timeout,
+            memory_budget: self.memory_budget,
+            direct_reads: self.direct_reads,
+            direct_writes: self.direct_writes,
+            open_files_max: self.open_files_max,
+            reserve_bytes: self.reserve_bytes,
+            operators: self.merge_operators,
+        }
+    }
+}
+
+/// Smallest memory budget: a memtable, a few blocks and a compaction's buffers.
+const MEMORY_BUDGET_MIN: u64 = 1 << 20;
+/// Smallest limit of open tables: a compaction's inputs and a reader's levels.
+const OPEN_FILES_MIN: usize = 16;
+
+/// How to create (or find) a keyspace. What is recorded at creation must match afterwards.
+#[derive(Clone, Debug, Default)]
+pub struct KeyspaceOptions {
+    pub(crate) index: IndexKind,
+    pub(crate) merge_operator: Option<String>,
+    pub(crate) compression: Option<Vec<Compression>>,
+}
+
+impl KeyspaceOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    setter! {
+        /// The index structure. Default: [`IndexKind::Lsm`]. Fixed at creation.
+        index: IndexKind
+    }
+
+    /// Name of the merge operator. Default: none, `merge` is refused. Fixed once set.
+    #[must_use]
+    pub fn merge_operator(mut self, name: impl Into<String>) -> Self {
+        self.merge_operator = Some(name.into());
+        self
+    }
+
+    /// Compression by level, the last entry for all below. Default: none on levels 0 and 1, LZ4
+    /// below. Denser costs processor time at compaction and on every uncached read.
+    #[must_use]
+    pub fn compression(mut self, by_level: impl Into<Vec<Compression>>) -> Self {
+        self.compression = Some(by_level.into());
+        self
+    }
+}
+
+impl KeyspaceOptions {
+    /// What is recorded at creation.
+    pub(crate) fn into_settings(self) -> KeyspaceSettings {
+        let by_level = self.compression.filter(|by_level| !by_level.is_empty());
+        let compression = by_level
+            .unwrap_or_else(|| vec![Compression::None, Compression::None, Compression::Lz4]);
+        KeyspaceSettings { index: self.index, merge_operator: self.merge_operator, compression }
+    }
+}

@@ -1,0 +1,319 @@
+//! Figures of a running database.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::base::error::{Error, Result};
+use crate::base::sync::Arc;
+use crate::base::sync::atomic::Ordering::Relaxed;
+use crate::engine::Engine;
+use crate::engine::metrics::Operation;
+use crate::engine::pacing::Reason;
+use crate::index::IndexSpace;
+use crate::io::Purpose;
+
+/// A latency distribution, in microseconds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Histogram {
+    /// Operations counted.
+    pub count: u64,
+    /// Mean.
+    pub mean_us: f64,
+    /// Median.
+    pub p50_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// 99.9th percentile.
+    pub p999_us: f64,
+    /// Largest.
+    pub max_us: f64,
+}
+
+/// One level of an LSM index.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LevelStats {
+    /// Number of the level.
+    pub level: usize,
+    /// Tables in it.
+    pub files: usize,
+    /// Their bytes on disk.
+    pub bytes: u64,
+    /// Target bytes, 0 where there is none.
+    pub target_bytes: u64,
+    /// Entries.
+    pub entries: u64,
+}
+
+/// One keyspace.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct KeyspaceStats {
+    /// Name.
+    pub name: String,
+    /// Bytes of its files.
+    pub disk_bytes: u64,
+    /// Estimated bytes of its newest versions.
+    pub live_bytes: u64,
+    /// Entries in its files.
+    pub entries: u64,
+    /// Its levels.
+    pub levels: Vec<LevelStats>,
+}
+
+/// The block cache.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CacheStats {
+    /// Reads served from the cache.
+    pub hits: u64,
+    /// Reads that went to the file.
+    pub misses: u64,
+    /// Bytes cached.
+    pub bytes: u64,
+    /// Bytes it may hold now.
+    pub capacity_bytes: u64,
+}
+
+/// Writers held back, by reason.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StallStats {
+    /// Times.
+    pub count: u64,
+    /// Microseconds in all.
+    pub micros: u64,
+}
+
+/// Background work done.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventCounts {
+    /// Memtables written out.
+    pub flushes: u64,
+    /// Compactions that rewrote data.
+    pub compactions: u64,
+    /// Parts of compactions that ran side by side.
+    pub parallel_parts: u64,
+    /// Tables moved down without rewriting.
+    pub trivial_moves: u64,
+    /// Largest number of compactions running at once.
+    pub concurrent_compactions_max: u64,
+    /// Entries that flush and compaction left out because newer ones supersede them.
+    pub entries_dropped: u64,
+    /// Bytes of keys and values of those.
+    pub bytes_dropped: u64,
+    /// Groups of batches written with one call.
+    pub commit_groups: u64,
+    /// Batches committed.
+    pub commits: u64,
+    /// Syncs of the journal.
+    pub journal_syncs: u64,
+}
+
+/// Counters since open and shapes of this moment.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Stats {
+    /// Key and value bytes of all writes accepted.
+    pub user_bytes_written: u64,
+    /// Bytes written to files, by purpose (journal, flush, compaction, manifest, other).
+    pub bytes_written: BTreeMap<String, u64>,
+    /// Bytes read from files, by purpose.
+    pub bytes_read: BTreeMap<String, u64>,
+    /// Calls that read from files, by purpose.
+    pub reads: BTreeMap<String, u64>,
+    /// All bytes written / user bytes written; 0 before the first write.
+    pub write_amplification: f64,
+    /// Blocks fetched (cache or device) per get.
+    pub read_amplification: f64,
+    /// Disk bytes / live bytes; 0 where there is nothing.
+    pub space_amplification: f64,
+    /// Estimated bytes of the newest versions of all keys.
+    pub live_bytes: u64,
+    /// Bytes of all files of the database.
+    pub disk_bytes: u64,
+    /// Memory in use by part.
+    pub memory_bytes: BTreeMap<String, u64>,
+    /// Keyspaces.
+    pub keyspaces: Vec<KeyspaceStats>,
+    /// Block cache.
+    pub cache: CacheStats,
+    /// Writers held back, by reason.
+    pub stalls: BTreeMap<String, StallStats>,
+    /// Latencies by operation (put, get, multi_get, scan_next, flush, ...).
+    pub latencies: BTreeMap<String, Histogram>,
+    /// Background work.
+    pub events: EventCounts,
+    /// How batched reads reach the device: "io_uring", "threads" or "sequential".
+    pub read_batch_mode: String,
+    /// Batched reads done that way.
+    pub read_batches: u64,
+    /// Table files open.
+    pub open_files: u64,
+    /// Newest sequence number visible.
+    pub last_seq: u64,
+}
+
+/// One finding of `verify`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Problem {
+    /// The file, where one is concerned.
+    pub file: Option<PathBuf>,
+    /// Offset in it, where known.
+    pub offset: Option<u64>,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// What `verify` saw.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct VerifyReport {
+    /// Files checked.
+    pub files: u64,
+    /// Bytes checked.
+    pub bytes: u64,
+    /// Entries checked.
+    pub entries: u64,
+    /// Findings; empty means sound.
+    pub problems: Vec<Problem>,
+}
+
+impl Stats {
+    /// The figures of this moment.
+    pub(crate) fn of(engine: &Engine) -> Self {
+        let metrics = &engine.metrics;
+        let meter = &engine.io.meter;
+        let by_purpose = |value: &dyn Fn(Purpose) -> u64| {
+            Purpose::ALL.into_iter().map(|p| (p.name().to_owned(), value(p))).collect()
+        };
+        let bytes_written: BTreeMap<String, u64> = by_purpose(&|p| meter.bytes_written(p));
+        let user_bytes_written = metrics.user_bytes.load(Relaxed);
+        let keyspaces = keyspaces_of(engine);
+        let live_bytes = keyspaces.iter().map(|(k, _)| k.live_bytes).sum::<u64>();
+        let disk_bytes = engine.disk_bytes();
+        let gets = metrics.gets.load(Relaxed);
+        let cache = CacheStats {
+            hits: engine.blocks.hits(),
+            misses: engine.blocks.misses(),
+            bytes: engine.blocks.bytes(),
+            capacity_bytes: engine.blocks.capacity(),
+        };
+        Self {
+            user_bytes_written,
+            write_amplification: ratio(bytes_written.values().sum(), user_bytes_written),
+            bytes_written,
+            bytes_read: by_purpose(&|p| meter.bytes_read(p)),
+            reads: by_purpose(&|p| meter.read_calls(p)),
+            read_amplification: ratio(cache.hits + cache.misses, gets),
+            space_amplification: ratio(disk_bytes, live_bytes),
+            live_bytes,
+            disk_bytes,
+            memory_bytes: engine.memory_usage(),
+            events: events_of(engine, &keyspaces),
+            keyspaces: keyspaces.into_iter().map(|(keyspace, _)| keyspace).collect(),
+            cache,
+            stalls: stalls_of(engine),
+            latencies: latencies_of(engine),
+            read_batch_mode: engine.io.disk.batch_mode().to_owned(),
+            read_batches: meter.read_batches(),
+            open_files: engine.tables.open_files() as u64,
+            last_seq: engine.visible.load(std::sync::atomic::Ordering::Acquire),
+        }
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn keyspaces_of(engine: &Engine) -> Vec<(KeyspaceStats, IndexSpace)> {
+    let states: Vec<_> = engine.catalogue.lock().all().map(Arc::clone).collect();
+    states
+        .into_iter()
+        .map(|state| {
+            let space = state.index.view().space();
+            let levels = space.levels.iter().map(|level| LevelStats {
+                level: level.level,
+                files: level.files,
+                bytes: level.bytes,
+                target_bytes: level.target_bytes,
+                entries: level.entries,
+            });
+            let keyspace = KeyspaceStats {
+                name: state.name.clone(),
+                disk_bytes: space.disk_bytes,
+                live_bytes: space.live_bytes,
+                entries: space.entries,
+                levels: levels.collect(),
+            };
+            (keyspace, space)
+        })
+        .collect()
+}
+
+fn events_of(engine: &Engine, keyspaces: &[(KeyspaceStats, IndexSpace)]) -> EventCounts {
+    let metrics = &engine.metrics;
+    let sum = |value: &dyn Fn(&IndexSpace) -> u64| {
+        keyspaces.iter().map(|(_, space)| value(space)).sum::<u64>()
+    };
+    EventCounts {
+        flushes: metrics.flushes.load(Relaxed),
+        compactions: metrics.compactions.load(Relaxed),
+        parallel_parts: sum(&|space| space.parallel_parts),
+        trivial_moves: sum(&|space| space.trivial_moves),
+        concurrent_compactions_max: metrics.compactions_running_max.load(Relaxed),
+        entries_dropped: metrics.entries_dropped.load(Relaxed),
+        bytes_dropped: metrics.bytes_dropped.load(Relaxed),
+        commit_groups: metrics.commit_groups.load(Relaxed),
+        commits: metrics.commits.load(Relaxed),
+        journal_syncs: metrics.journal_syncs.load(Relaxed),
+    }
+}
+
+fn stalls_of(engine: &Engine) -> BTreeMap<String, StallStats> {
+    Reason::ALL
+        .into_iter()
+        .map(|reason| {
+            let (count, micros) = engine.metrics.stalls(reason);
+            (reason.name().to_owned(), StallStats { count, micros })
+        })
+        .collect()
+}
+
+fn latencies_of(engine: &Engine) -> BTreeMap<String, Histogram> {
+    Operation::ALL
+        .into_iter()
+        .map(|operation| {
+            let figures = engine.metrics.percentiles(operation);
+            let histogram = Histogram {
+                count: figures.count,
+                mean_us: figures.mean_us,
+                p50_us: figures.p50_us,
+                p99_us: figures.p99_us,
+                p999_us: figures.p999_us,
+                max_us: figures.max_us,
+            };
+            (operation.name().to_owned(), histogram)
+        })
+        .collect()
+}
+
+impl VerifyReport {
+    /// Verifies the whole database.
+    pub(crate) fn of(engine: &Arc<Engine>, progress: &mut dyn FnMut(u64, u64)) -> Result<Self> {
+        let outcome = engine.verify(progress)?;
+        Ok(Self {
+            files: outcome.files,
+            bytes: outcome.bytes,
+            entries: outcome.entries,
+            problems: outcome.problems.iter().map(Problem::of).collect(),
+        })
+    }
+}
+
+impl Problem {
+    fn of(error: &Error) -> Self {
+        Self {
+            file: error.file().map(PathBuf::from),
+            offset: error.offset(),
+            message: error.message().to_owned(),
+        }
+    }
+}

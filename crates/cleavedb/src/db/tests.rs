@@ -1,0 +1,38 @@
+//! The public face end to end, on a real directory.
+
+mod admin;
+mod basics;
+mod concurrency;
+
+use tempfile::TempDir;
+
+use crate::{Db, Keyspace, KeyspaceOptions, Options};
+
+/// A fresh directory and a path in it for a database.
+fn scratch() -> (TempDir, std::path::PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    (dir, path)
+}
+
+/// Small enough that a few thousand writes flush and compact.
+fn small() -> Options {
+    Options::new().memory_budget(1 << 20).reserve_bytes(0)
+}
+
+fn plain(db: &Db) -> Keyspace {
+    db.keyspace("plain", KeyspaceOptions::new()).unwrap()
+}
+
+fn counters(db: &Db) -> Keyspace {
+    let options = KeyspaceOptions::new().merge_operator(crate::operators::U64_ADD);
+    db.keyspace("counters", options).unwrap()
+}
+
+fn pairs(iter: impl Iterator<Item = crate::Result<(crate::Value, crate::Value)>>) -> Vec<String> {
+    iter.map(|item| {
+        let (key, value) = item.unwrap();
+        format!("{}={}", String::from_utf8_lossy(&key), String::from_utf8_lossy(&value))
+    })
+    .collect()
+}

@@ -1,0 +1,141 @@
+//! Opening, closing, keyspaces, checkpoints, verification, figures.
+
+use super::*;
+use crate::ErrorKind;
+
+#[test]
+fn opening_says_what_is_wrong() {
+    let (_guard, path) = scratch();
+    let absent = Options::new().create_if_missing(false).open(&path).err().unwrap();
+    assert_eq!(absent.kind(), ErrorKind::NotFound);
+    assert!(!path.exists(), "nothing was made");
+    let db = small().open(&path).unwrap();
+    assert_eq!(small().open(&path).err().unwrap().kind(), ErrorKind::InUse);
+    db.close().unwrap();
+    let exists = small().error_if_exists(true).open(&path).err().unwrap();
+    assert_eq!(exists.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(
+        Options::new().memory_budget(1).open(&path).err().unwrap().kind(),
+        ErrorKind::InvalidArgument
+    );
+    Db::destroy(&path).unwrap();
+    assert!(!path.exists());
+    assert_eq!(Db::destroy(&path).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn keyspaces_are_created_found_and_dropped() {
+    let (_guard, path) = scratch();
+    let db = small().open(&path).unwrap();
+    let ks = plain(&db);
+    counters(&db);
+    let names: Vec<_> = db.keyspaces().into_iter().map(|k| (k.name, k.id)).collect();
+    assert_eq!(names, [("counters".to_owned(), 2), ("plain".to_owned(), 1)]);
+    let other = KeyspaceOptions::new().merge_operator("u64-max");
+    assert_eq!(db.keyspace("counters", other).err().unwrap().kind(), ErrorKind::Mismatch);
+    let unknown = KeyspaceOptions::new().merge_operator("nobody");
+    assert_eq!(db.keyspace("new", unknown).err().unwrap().kind(), ErrorKind::NotFound);
+    ks.put("k", "v").unwrap();
+    db.flush().unwrap();
+    ks.put("k2", "v").unwrap();
+    db.drop_keyspace("plain").unwrap();
+    assert_eq!(ks.get("k").unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(ks.put("k", "v").unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(db.drop_keyspace("plain").unwrap_err().kind(), ErrorKind::NotFound);
+    drop(ks);
+    let ks = plain(&db);
+    assert!(ks.get("k").unwrap().is_none());
+    ks.put("k", "new").unwrap();
+    drop((db, ks));
+    let db = small().open(&path).unwrap();
+    assert_eq!(pairs(plain(&db).iter()), ["k=new"]);
+    let ids: Vec<_> = db.keyspaces().into_iter().map(|k| k.id).collect();
+    assert_eq!(ids, [2, 3], "numbers are not reused");
+}
+
+#[test]
+fn a_checkpoint_is_a_database_of_its_own() {
+    let (guard, path) = scratch();
+    let db = small().open(&path).unwrap();
+    let ks = plain(&db);
+    for i in 0..2000 {
+        ks.put(format!("{i}"), vec![7; 100]).unwrap();
+    }
+    let copy_path = guard.path().join("copy");
+    db.checkpoint(&copy_path).unwrap();
+    assert_eq!(db.checkpoint(&copy_path).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    ks.put("later", "x").unwrap();
+    let copy = small().open(&copy_path).unwrap();
+    let copied = plain(&copy);
+    assert_eq!(copied.iter().count(), 2000);
+    copied.delete_range::<&str>(..).unwrap();
+    copy.compact().unwrap();
+    assert_eq!(ks.iter().count(), 2001);
+    assert!(copy.verify(&mut |_, _| {}).unwrap().problems.is_empty());
+    assert!(db.verify(&mut |_, _| {}).unwrap().problems.is_empty());
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "looks at the real directory")]
+fn read_only_reads_and_writes_nothing() {
+    let (_guard, path) = scratch();
+    let missing = Options::new().read_only(true).open(&path).err().unwrap();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+    let db = small().open(&path).unwrap();
+    plain(&db).put("flushed", "1").unwrap();
+    db.flush().unwrap();
+    plain(&db).put("logged", "2").unwrap();
+    db.close().unwrap();
+    let listing = || {
+        let mut names: Vec<_> = std::fs::read_dir(&path)
+            .unwrap()
+            .map(|e| {
+                let e = e.unwrap();
+                (
+                    e.file_name(),
+                    e.metadata().unwrap().len(),
+                    e.metadata().unwrap().modified().unwrap(),
+                )
+            })
+            .collect();
+        names.sort();
+        names
+    };
+    let before = listing();
+    let db = small().read_only(true).open(&path).unwrap();
+    let ks = plain(&db);
+    assert_eq!(pairs(ks.iter()), ["flushed=1", "logged=2"]);
+    assert_eq!(ks.put("k", "v").unwrap_err().kind(), ErrorKind::ReadOnly);
+    assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::ReadOnly);
+    assert!(db.verify(&mut |_, _| {}).unwrap().problems.is_empty());
+    drop((db, ks));
+    assert_eq!(listing(), before);
+}
+
+#[test]
+fn figures_add_up_after_a_load() {
+    let (_guard, path) = scratch();
+    let db = small().open(&path).unwrap();
+    let ks = plain(&db);
+    for i in 0..20_000u64 {
+        ks.put((i * 7919 % 20_000).to_be_bytes(), vec![i as u8; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let stats = db.stats();
+    assert_eq!(stats.user_bytes_written, 20_000 * 108);
+    assert_eq!(stats.events.commits, 20_000);
+    assert!(stats.events.flushes >= 2, "{:?}", stats.events);
+    assert!(stats.bytes_written["journal"] >= stats.user_bytes_written);
+    assert!(stats.write_amplification > 1.0);
+    assert!(stats.space_amplification > 0.0);
+    assert_eq!(stats.keyspaces.len(), 1);
+    assert_eq!(stats.latencies["write"].count, 20_000);
+    assert_eq!(stats.last_seq, 20_000);
+    let memory = db.memory_usage();
+    assert!(memory["total"] <= memory["budget"], "{memory:?}");
+    assert_eq!(ks.iter().count(), 20_000);
+    let report = db.verify(&mut |_, _| {}).unwrap();
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    assert!(report.bytes > 0 && report.files > 2);
+}

@@ -1,0 +1,33 @@
+//! The annotated dumps, which must work on anything.
+
+use crate::base::names::FileKind;
+use crate::log::dump::dump_segment;
+use crate::manifest::dump::{dump_current, dump_manifest};
+use crate::table::dump::dump_table;
+
+use super::OURS;
+use super::logs::mend_segment;
+use super::tables::mend_table;
+
+/// Any file, given to every dump. Accepted where it begins with a magic number of ours.
+pub fn dump(data: &[u8]) -> bool {
+    let (mut segment, mut table) = (data.to_vec(), data.to_vec());
+    mend_segment(&mut segment, FileKind::Journal, OURS);
+    mend_table(&mut table, OURS);
+    let dump_table = |bytes: &[u8], out: &mut String| {
+        let _ = dump_table(bytes, out);
+    };
+    let dumps: [fn(&[u8], &mut String); 4] =
+        [dump_segment, dump_manifest, dump_current, dump_table];
+    for bytes in [data, &segment, &table] {
+        for dump in dumps {
+            let mut out = String::new();
+            dump(bytes, &mut out);
+            assert!(!out.is_empty(), "a dump says nothing");
+            // A line shows 16 bytes at most and repeats keys escaped: bounded by the input.
+            let lines = out.lines().count();
+            assert!(lines <= 64 + 2 * bytes.len(), "{lines} lines for {} bytes", bytes.len());
+        }
+    }
+    data.starts_with(b"CLV")
+}

@@ -1,0 +1,36 @@
+//! The sections of a manifest edit, each by its component, on arbitrary bytes.
+
+use crate::base::section::{Section, SectionTag};
+use crate::engine::catalogue::KeyspaceEdit;
+use crate::engine::journal::JournalEdit;
+use crate::engine::state::EngineEdit;
+use crate::index::lsm::edit::DecodedEdit;
+
+/// A section: its tag in the first byte, then its payload. What decodes is encoded and decoded
+/// again and must be the same.
+pub fn manifest_sections(data: &[u8]) -> bool {
+    let Some((&tag, payload)) = data.split_first() else { return false };
+    match SectionTag(u16::from(tag)) {
+        SectionTag::ENGINE => {
+            let Ok(edit) = EngineEdit::decode(payload) else { return false };
+            assert_eq!(EngineEdit::decode(&edit.encode().payload).ok(), Some(edit));
+        }
+        SectionTag::KEYSPACES => {
+            let Ok(edits) = KeyspaceEdit::decode(payload) else { return false };
+            let encoded = KeyspaceEdit::encode(&edits);
+            assert_eq!(KeyspaceEdit::decode(&encoded.payload).ok(), Some(edits));
+        }
+        SectionTag::JOURNAL => {
+            let Ok(edits) = JournalEdit::decode(payload) else { return false };
+            let encoded = JournalEdit::encode(&edits);
+            assert_eq!(JournalEdit::decode(&encoded.payload).ok(), Some(edits));
+        }
+        tag @ SectionTag::LSM => {
+            let section = Section { tag, payload: payload.to_vec() };
+            let Ok(edit) = DecodedEdit::decode(&section) else { return false };
+            assert_eq!(DecodedEdit::decode(&edit.encode()).ok(), Some(edit));
+        }
+        _ => return false,
+    }
+    true
+}
