@@ -1,0 +1,124 @@
+//! `put`, `get`, `del`, `merge`: one key. Writes are durable when the command returns.
+
+use std::io::Read;
+use std::path::Path;
+
+use cleavedb::{Durability, KeyspaceOptions};
+
+use crate::args::{Del, Get, Merge, Put, ValueForm};
+use crate::bytes;
+use crate::commands::operands;
+use crate::failure::{Failure, Result};
+use crate::output::{Output, done};
+use crate::records::{LineFormat, encode};
+use crate::store::{self, Access};
+
+/// `cleave put`
+pub fn put(args: Put, json: bool) -> Result<()> {
+    let key = bytes::parse(&args.key, args.place.hex)?;
+    let value = match (&args.value, &args.file) {
+        (Some(value), _) => bytes::parse(value, args.place.hex)?,
+        (None, Some(file)) => read_value(file)?,
+        (None, None) => return Err(Failure::usage("no value given")),
+    };
+    let db = store::open(&args.place.dir, Access::Create)?;
+    let keyspace = store::created(&db, &args.place.keyspace)?;
+    let mut batch = db.batch();
+    batch.put(&keyspace, &key, &value).commit(Durability::Sync)?;
+    db.close()?;
+    done(json)
+}
+
+fn read_value(file: &Path) -> Result<Vec<u8>> {
+    let outcome = if file.as_os_str() == "-" {
+        let mut value = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut value).map(|_| value)
+    } else {
+        std::fs::read(file)
+    };
+    outcome.map_err(|error| Failure::file("reading", file, &error))
+}
+
+/// `cleave get`
+pub fn get(args: &Get, json: bool) -> Result<()> {
+    let key = bytes::parse(&args.key, args.place.hex)?;
+    let db = store::open(&args.place.dir, Access::Read)?;
+    let value = match store::existing(&db, &args.place.keyspace)? {
+        Some(keyspace) => keyspace.get(&key)?,
+        None => None,
+    };
+    let value = value.ok_or_else(|| missing(&key))?;
+    let mut out = Output::new();
+    let number = match args.form {
+        ValueForm::Bytes => None,
+        ValueForm::U64 => Some(u64::from_le_bytes(operands::eight_bytes(&value)?).to_string()),
+        ValueForm::I64 => Some(i64::from_le_bytes(operands::eight_bytes(&value)?).to_string()),
+        ValueForm::Set => Some(operands::show_set(&value)?),
+    };
+    let shown: &[u8] = number.as_ref().map_or(&value, |text| text.as_bytes());
+    if json {
+        out.line(encode(LineFormat::Json, &key, Some(shown), args.place.hex))?;
+        return out.finish();
+    }
+    if args.place.hex {
+        out.bytes(bytes::to_hex(shown).as_bytes())?;
+    } else {
+        out.bytes(shown)?;
+    }
+    if !args.raw {
+        out.bytes(b"\n")?;
+    }
+    out.finish()
+}
+
+/// `cleave del`
+pub fn del(args: &Del, json: bool) -> Result<()> {
+    let key = bytes::parse(&args.key, args.place.hex)?;
+    let db = store::open(&args.place.dir, Access::Write)?;
+    let Some(keyspace) = store::existing(&db, &args.place.keyspace)? else {
+        return Err(missing(&key));
+    };
+    if !keyspace.contains(&key)? {
+        return Err(missing(&key));
+    }
+    db.batch().delete(&keyspace, &key).commit(Durability::Sync)?;
+    db.close()?;
+    done(json)
+}
+
+/// `cleave merge`
+pub fn merge(args: &Merge, json: bool) -> Result<()> {
+    let key = bytes::parse(&args.key, args.place.hex)?;
+    let name = &args.place.keyspace;
+    // What is typed wrong must not leave a new store behind.
+    let encoded = match (&args.operator, args.place.hex) {
+        (_, true) => Some(bytes::parse(&args.operand, true)?),
+        (Some(operator), false) => {
+            Some(operands::encode(operator, &bytes::parse(&args.operand, false)?)?)
+        }
+        (None, false) => None,
+    };
+    let access = if args.operator.is_some() { Access::Create } else { Access::Write };
+    let db = store::open(&args.place.dir, access)?;
+    let known = db.keyspaces().into_iter().find(|info| info.name == *name);
+    let operator = args.operator.clone().or(known.and_then(|info| info.merge_operator));
+    let Some(operator) = operator else {
+        return Err(Failure::usage(format!(
+            "keyspace '{name}' has no merge operator; name one with --operator, such as u64-add"
+        )));
+    };
+    let keyspace = db.keyspace(name, KeyspaceOptions::new().merge_operator(&operator))?;
+    let operand = match encoded {
+        Some(operand) => operand,
+        None => operands::encode(&operator, &bytes::parse(&args.operand, false)?)?,
+    };
+    db.batch().merge(&keyspace, &key, &operand).commit(Durability::Sync)?;
+    db.close()?;
+    done(json)
+}
+
+fn missing(key: &[u8]) -> Failure {
+    let mut text = String::new();
+    bytes::escape(key, &mut text);
+    Failure::no(format!("there is no key '{text}'"))
+}

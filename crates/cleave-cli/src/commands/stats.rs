@@ -1,0 +1,129 @@
+//! `stats`: the engine's figures, as JSON or as a page.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::Path;
+
+use cleavedb::{KeyspaceStats, Stats};
+use cleavedb_bench::report::bytes;
+
+use crate::failure::Result;
+use crate::output::Output;
+use crate::store::{self, Access};
+
+/// `cleave stats`
+pub fn stats(dir: &Path, json: bool) -> Result<()> {
+    let db = store::open(dir, Access::Read)?;
+    let stats = db.stats();
+    let mut out = Output::new();
+    if json {
+        out.json(&stats)?;
+    } else {
+        page(&mut out, &stats)?;
+    }
+    out.finish()
+}
+
+fn page(out: &mut Output, stats: &Stats) -> Result<()> {
+    row(out, "live", bytes(stats.live_bytes))?;
+    row(out, "on disk", bytes(stats.disk_bytes))?;
+    row(out, "space amplification", format_args!("{:.2}", stats.space_amplification))?;
+    row(out, "last seq", stats.last_seq)?;
+    row(out, "open files", stats.open_files)?;
+    row(out, "batched reads", &stats.read_batch_mode)?;
+    memory(out, &stats.memory_bytes)?;
+    for keyspace in &stats.keyspaces {
+        keyspace_lines(out, keyspace)?;
+    }
+    out.line("since this command opened the store:")?;
+    row(out, "  written by user", bytes(stats.user_bytes_written))?;
+    sizes(out, "  written to files", &stats.bytes_written)?;
+    sizes(out, "  read from files", &stats.bytes_read)?;
+    row(out, "  write amplification", format_args!("{:.2}", stats.write_amplification))?;
+    row(out, "  read amplification", format_args!("{:.2}", stats.read_amplification))?;
+    let cache = &stats.cache;
+    row(
+        out,
+        "  block cache",
+        format_args!(
+            "{} hits, {} misses, {} of {}",
+            cache.hits,
+            cache.misses,
+            bytes(cache.bytes),
+            bytes(cache.capacity_bytes)
+        ),
+    )?;
+    for (reason, stall) in &stats.stalls {
+        if stall.count > 0 {
+            let label = format!("  stalls, {reason}");
+            row(out, &label, format_args!("{} times, {} us", stall.count, stall.micros))?;
+        }
+    }
+    for (operation, latency) in &stats.latencies {
+        if latency.count > 0 {
+            let label = format!("  latency, {operation}");
+            row(
+                out,
+                &label,
+                format_args!(
+                    "{} times, p50 {:.1} us, p99 {:.1} us, max {:.1} us",
+                    latency.count, latency.p50_us, latency.p99_us, latency.max_us
+                ),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn keyspace_lines(out: &mut Output, keyspace: &KeyspaceStats) -> Result<()> {
+    out.line(format_args!(
+        "keyspace {}: {} on disk, {} live, {} entries",
+        keyspace.name,
+        bytes(keyspace.disk_bytes),
+        bytes(keyspace.live_bytes),
+        keyspace.entries
+    ))?;
+    for level in keyspace.levels.iter().filter(|level| level.files > 0) {
+        let label = format!("  level {}", level.level);
+        let target = match level.target_bytes {
+            0 => String::new(),
+            target => format!(" of {}", bytes(target)),
+        };
+        row(
+            out,
+            &label,
+            format_args!(
+                "{} files, {}{target}, {} entries",
+                level.files,
+                bytes(level.bytes),
+                level.entries
+            ),
+        )?;
+    }
+    Ok(())
+}
+
+/// `total of budget: part, part`.
+fn memory(out: &mut Output, parts: &BTreeMap<String, u64>) -> Result<()> {
+    let named = |name: &str| bytes(parts.get(name).copied().unwrap_or(0));
+    let shown: Vec<_> = parts
+        .iter()
+        .filter(|(part, size)| **size > 0 && *part != "total" && *part != "budget")
+        .map(|(part, size)| format!("{part} {}", bytes(*size)))
+        .collect();
+    let list = if shown.is_empty() { String::new() } else { format!(": {}", shown.join(", ")) };
+    row(out, "memory", format_args!("{} of {}{list}", named("total"), named("budget")))
+}
+
+fn sizes(out: &mut Output, label: &str, parts: &BTreeMap<String, u64>) -> Result<()> {
+    let shown: Vec<_> = parts
+        .iter()
+        .filter(|(_, size)| **size > 0)
+        .map(|(part, size)| format!("{part} {}", bytes(*size)))
+        .collect();
+    row(out, label, if shown.is_empty() { "nothing".to_owned() } else { shown.join(", ") })
+}
+
+fn row(out: &mut Output, label: &str, value: impl Display) -> Result<()> {
+    out.line(format_args!("{label:<22} {value}"))
+}

@@ -1,0 +1,140 @@
+//! Opening stores and keyspaces the way each command may: only some commands create.
+
+use std::fs::{File, TryLockError};
+use std::ops::Deref;
+use std::path::Path;
+
+use cleavedb::{Db, ErrorKind, Keyspace, KeyspaceOptions, Options};
+
+use crate::failure::{Failure, Result};
+
+/// Keyspace used where none is named.
+pub const DEFAULT_KEYSPACE: &str = "default";
+
+/// What a command may do to a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read an existing store and change nothing in it.
+    Read,
+    /// Change an existing store.
+    Write,
+    /// Change a store, creating it where there is none.
+    Create,
+}
+
+/// File that the engine locks while a store is open for writing.
+const LOCK_FILE: &str = "LOCK";
+
+/// An open store. While a store is open for reading it is locked against writers, as writing
+/// locks it against everyone else: the files of a store that is being written come and go.
+pub struct Store {
+    db: Db,
+    _readers_lock: Option<File>,
+}
+
+impl Deref for Store {
+    type Target = Db;
+
+    fn deref(&self) -> &Db {
+        &self.db
+    }
+}
+
+impl Store {
+    /// Closes the store and tells what could not be made durable.
+    pub fn close(self) -> Result<()> {
+        Ok(self.db.close()?)
+    }
+}
+
+/// Opens the store in `dir`.
+pub fn open(dir: &Path, access: Access) -> Result<Store> {
+    open_with(Options::new(), dir, access)
+}
+
+/// Opens the store in `dir` with more options.
+pub fn open_with(options: Options, dir: &Path, access: Access) -> Result<Store> {
+    attempt(options, dir, access)?.map_err(|error| explain(dir, error))
+}
+
+/// Opens the store in `dir`, leaving it to the caller to judge the engine's refusal.
+pub fn try_open(dir: &Path, access: Access) -> Result<cleavedb::Result<Store>> {
+    attempt(Options::new(), dir, access)
+}
+
+fn attempt(options: Options, dir: &Path, access: Access) -> Result<cleavedb::Result<Store>> {
+    let shown = dir.display();
+    if dir.exists() && !dir.is_dir() {
+        return Err(Failure::usage(format!("'{shown}' is a file; name a store's directory")));
+    }
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if access == Access::Create && !dir.exists() && parent.is_some_and(|parent| !parent.is_dir()) {
+        return Err(Failure::usage(format!(
+            "the store '{shown}' cannot be created, the folder above it does not exist; make that \
+             first"
+        )));
+    }
+    let lock = if access == Access::Read { lock_for_reading(dir)? } else { None };
+    Ok(options
+        .create_if_missing(access == Access::Create)
+        .read_only(access == Access::Read)
+        .open(dir)
+        .map(|db| Store { db, _readers_lock: lock }))
+}
+
+/// Shares the store's lock with other readers, without writing anything. A store whose lock file
+/// is missing (a copy of the data files) cannot be in use.
+fn lock_for_reading(dir: &Path) -> Result<Option<File>> {
+    let Ok(file) = File::open(dir.join(LOCK_FILE)) else { return Ok(None) };
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Err(in_use(dir)),
+        // A file system without locks has no users to be told apart.
+        Err(TryLockError::Error(_)) => Ok(None),
+        Ok(()) => Ok(Some(file)),
+    }
+}
+
+fn in_use(dir: &Path) -> Failure {
+    let dir = dir.display();
+    Failure::usage(format!("the store in '{dir}' is open in another process; end that one first"))
+}
+
+/// The failure for an error of opening, with what to do about it.
+pub fn explain(dir: &Path, error: cleavedb::Error) -> Failure {
+    if error.kind() == ErrorKind::InUse {
+        return in_use(dir);
+    }
+    let dir = dir.display();
+    match error.kind() {
+        ErrorKind::NotFound => Failure::usage(format!(
+            "there is no store in '{dir}'; name another directory, or create one with \
+             `cleave put {dir} KEY VALUE` or `cleave load {dir} FILE`"
+        )),
+        _ => Failure::from(error).context(&format!("opening the store in '{dir}'")),
+    }
+}
+
+/// The keyspace for reading. `None` means that it is empty: the default keyspace always counts as
+/// being there, another one must be.
+pub fn existing(db: &Db, name: &str) -> Result<Option<Keyspace>> {
+    let found = db.existing_keyspace(name)?;
+    if found.is_none() && name != DEFAULT_KEYSPACE {
+        return Err(no_keyspace(db, name));
+    }
+    Ok(found)
+}
+
+/// The keyspace for writing, created if need be.
+pub fn created(db: &Db, name: &str) -> Result<Keyspace> {
+    match db.existing_keyspace(name)? {
+        Some(found) => Ok(found),
+        None => Ok(db.keyspace(name, KeyspaceOptions::new())?),
+    }
+}
+
+/// The failure for a keyspace that is not there, naming those that are.
+pub fn no_keyspace(db: &Db, name: &str) -> Failure {
+    let names: Vec<_> = db.keyspaces().into_iter().map(|info| info.name).collect();
+    let known = if names.is_empty() { "none yet".to_owned() } else { names.join(", ") };
+    Failure::usage(format!("there is no keyspace '{name}'; the store has: {known}"))
+}

@@ -1,0 +1,57 @@
+//! `demo` on a small folder.
+
+use crate::support::{Place, cleave};
+
+fn folder(place: &Place) -> String {
+    for n in 0..60 {
+        place.file(&format!("folder/d{}/file{n}", n % 4), format!("{n} ").repeat(n * n));
+    }
+    place.file("folder/top", "at the top");
+    place.file("folder/binary", (0..=255u8).collect::<Vec<_>>().repeat(1000));
+    place.file("folder/empty", "");
+    place.beside("folder").to_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_demo_finds_everything_in_order() {
+    let place = Place::new();
+    let folder = folder(&place);
+    let store = place.store();
+    let run = cleave(["demo", &folder, "--dir", store.to_str().unwrap(), "--json"]);
+    let json = run.json();
+    assert_eq!(json["files"], 63);
+    assert_eq!(json["differences"], serde_json::json!([]));
+    let kills = json["kills"].as_array().unwrap();
+    assert_eq!(kills.len(), 3);
+    for kill in kills {
+        let acknowledged = kill["acknowledged"].as_u64().unwrap();
+        assert!(acknowledged >= 200 && kill["recovered"].as_u64().unwrap() >= acknowledged);
+    }
+    assert!(json["write_amplification"].as_f64().unwrap() > 0.9);
+    let phases: Vec<_> =
+        json["phases"].as_array().unwrap().iter().map(|phase| phase["name"].clone()).collect();
+    assert!(phases.contains(&"store".into()) && phases.contains(&"verify".into()), "{phases:?}");
+    // The store stays because it was named, and is sound.
+    assert!(place.run("verify", ["--json"]).json()["problems"].as_array().unwrap().is_empty());
+    cleave(["demo", &folder, "--dir", store.to_str().unwrap()]).fails(2, "not empty");
+}
+
+#[test]
+fn the_demo_prints_a_table_and_takes_a_limit() {
+    let place = Place::new();
+    let folder = folder(&place);
+    let text = cleave(["demo", &folder, "--max-bytes", "20k", "--kills", "1"]).ok();
+    for part in [
+        "left out",
+        "store",
+        "read back",
+        "multi-get",
+        "merge",
+        "prefix scans",
+        "killed while writing",
+        "all as",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    cleave(["demo", "/nonexistent"]).fails(2, "/nonexistent");
+}
