@@ -1,0 +1,159 @@
+//! Keys and values of a run, each a pure function of the seed and an item number, so that two
+//! engines, two runs and the reader of a value agree on the bytes without storing them.
+//!
+//! - D1: keys are 16 bytes; items below `num` sort by item number, spread over the key space.
+//! - D2: item `num + j` (an insertion) sorts at a scattered place between the first ones.
+//! - D3: [`Dataset::missing_key`] lies between existing keys and never equals one.
+//! - D4: a value starts with its item and version (as far as it is long enough) and is about
+//!   half compressible.
+
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+
+use crate::distribution::{Permutation, mix};
+
+/// Bytes of every key.
+pub const KEY_BYTES: usize = 16;
+
+/// Bytes of the pool that values are cut from.
+const POOL_BYTES: usize = 1 << 20;
+
+/// Length of one piece of the pool: the first half random, the second half a repetition of it.
+const PIECE_BYTES: usize = 100;
+
+/// Bytes of the item number and the version in front of a value.
+const HEADER_BYTES: usize = 16;
+
+/// The keys and values of one run.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    num: u64,
+    stride: u64,
+    seed: u64,
+    value_bytes: usize,
+    pool: Vec<u8>,
+    scatter: Permutation,
+}
+
+impl Dataset {
+    /// A dataset of `num` items (at least 1) with values of `value_bytes`.
+    #[must_use]
+    pub fn new(num: u64, value_bytes: usize, seed: u64) -> Self {
+        let num = num.max(1);
+        Self {
+            num,
+            stride: u64::MAX / num,
+            seed,
+            value_bytes,
+            pool: pool(POOL_BYTES + value_bytes, seed),
+            scatter: Permutation::new(num, seed ^ 0x5ca7),
+        }
+    }
+
+    /// Items loaded at the beginning.
+    #[must_use]
+    pub fn num(&self) -> u64 {
+        self.num
+    }
+
+    /// Bytes of every value.
+    #[must_use]
+    pub fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
+    /// Key of an item.
+    #[must_use]
+    pub fn key(&self, item: u64) -> [u8; KEY_BYTES] {
+        hexadecimal(self.place(item))
+    }
+
+    /// A key that no item has, close above `item`'s (D3).
+    #[must_use]
+    pub fn missing_key(&self, item: u64) -> [u8; KEY_BYTES] {
+        let item = item % self.num;
+        hexadecimal((item * self.stride).wrapping_add(self.stride / 2 + 1))
+    }
+
+    /// Key of a counter, for merges; all counters sort after all items.
+    #[must_use]
+    pub fn counter_key(&self, item: u64) -> [u8; KEY_BYTES] {
+        let mut key = hexadecimal(item);
+        if let Some(first) = key.first_mut() {
+            *first = b'm';
+        }
+        key
+    }
+
+    /// Whether `key` is an item's key rather than a counter's.
+    #[must_use]
+    pub fn is_item_key(key: &[u8]) -> bool {
+        key.first().is_some_and(|&first| first != b'm')
+    }
+
+    /// Writes the value of `item` at `version` into `value`, replacing what it holds.
+    pub fn value(&self, item: u64, version: u64, value: &mut Vec<u8>) {
+        value.clear();
+        let hash = mix(self.seed ^ mix(item) ^ version.rotate_left(32));
+        let start = (hash % POOL_BYTES as u64) as usize;
+        value.extend(self.pool.get(start..start + self.value_bytes).unwrap_or_default());
+        let mut header = [0u8; HEADER_BYTES];
+        let (left, right) = header.split_at_mut(HEADER_BYTES / 2);
+        left.copy_from_slice(&self.place(item).to_be_bytes());
+        right.copy_from_slice(&version.to_be_bytes());
+        for (to, from) in value.iter_mut().zip(header) {
+            *to = from;
+        }
+    }
+
+    /// Whether `value` may be what was stored under the item key `key`: right length, right item.
+    #[must_use]
+    pub fn is_value_of(&self, key: &[u8], value: &[u8]) -> bool {
+        if value.len() != self.value_bytes {
+            return false;
+        }
+        let mut place = 0u64;
+        for &digit in key {
+            let Some(nibble) = (digit as char).to_digit(16) else { return false };
+            place = place << 4 | u64::from(nibble);
+        }
+        value.iter().zip(place.to_be_bytes()).all(|(&have, want)| have == want)
+    }
+
+    /// Where an item stands in the space of all 64-bit numbers (D1, D2).
+    fn place(&self, item: u64) -> u64 {
+        if item < self.num {
+            return item * self.stride;
+        }
+        let round = item / self.num;
+        let within = self.scatter.apply(item % self.num);
+        (within * self.stride).wrapping_add(round % (self.stride / 2).max(1))
+    }
+}
+
+/// `number` as 16 hexadecimal digits, so that bytes sort as numbers.
+fn hexadecimal(number: u64) -> [u8; KEY_BYTES] {
+    let mut digits = [0u8; KEY_BYTES];
+    for (index, digit) in digits.iter_mut().enumerate() {
+        let nibble = (number >> (60 - 4 * index) & 15) as u8;
+        *digit = if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 };
+    }
+    digits
+}
+
+/// Bytes of which every second half piece repeats the first.
+fn pool(bytes: usize, seed: u64) -> Vec<u8> {
+    use rand::Rng;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut pool = Vec::with_capacity(bytes + PIECE_BYTES);
+    let mut half = [0u8; PIECE_BYTES / 2];
+    while pool.len() < bytes {
+        random.fill_bytes(&mut half);
+        pool.extend_from_slice(&half);
+        pool.extend_from_slice(&half);
+    }
+    pool
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Keys and values have the stated properties D1 to D4.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+#[test]
+fn items_sort_by_number_and_are_distinct() {
+    let data = Dataset::new(1000, 64, 7);
+    let keys: Vec<_> = (0..1000).map(|item| data.key(item)).collect();
+    assert!(keys.is_sorted_by(|a, b| a < b));
+}
+
+#[test]
+fn insertions_are_new_and_scattered() {
+    let data = Dataset::new(1000, 64, 7);
+    let mut seen: BTreeSet<_> = (0..1000).map(|item| data.key(item)).collect();
+    let inserted: Vec<_> = (1000..5000).map(|item| data.key(item)).collect();
+    for key in &inserted {
+        assert!(seen.insert(*key));
+    }
+    let ascending = inserted.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    assert!((1500..2500).contains(&ascending), "{ascending} of 3999 ascend");
+}
+
+#[test]
+fn missing_keys_are_missing_and_within_the_range() {
+    let data = Dataset::new(1000, 64, 7);
+    let present: BTreeSet<_> = (0..10_000).map(|item| data.key(item)).collect();
+    for item in 0..1000 {
+        let key = data.missing_key(item);
+        assert!(!present.contains(&key));
+        assert!(key > data.key(item));
+        if item < 999 {
+            assert!(key < data.key(item + 1));
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+    let (a, b, c) = (Dataset::new(10, 500, 1), Dataset::new(10, 500, 1), Dataset::new(10, 500, 2));
+    let bytes = |data: &Dataset, version| {
+        let mut value = vec![1, 2, 3];
+        data.value(5, version, &mut value);
+        value
+    };
+    assert_eq!(bytes(&a, 0), bytes(&b, 0));
+    assert_ne!(bytes(&a, 0), bytes(&a, 1));
+    assert_ne!(bytes(&a, 0), bytes(&c, 0));
+    assert_eq!(bytes(&a, 0).len(), 500);
+}
+
+#[test]
+fn a_value_knows_its_item() {
+    for size in [0, 3, 8, 16, 1000] {
+        let data = Dataset::new(100, size, 3);
+        let mut value = Vec::new();
+        for item in [0, 1, 99, 100, 250] {
+            data.value(item, 9, &mut value);
+            assert!(data.is_value_of(&data.key(item), &value));
+            if size >= 8 {
+                assert!(!data.is_value_of(&data.key(item + 1), &value));
+                value.pop();
+                assert!(!data.is_value_of(&data.key(item), &value));
+            }
+        }
+    }
+}
+
+#[test]
+fn about_half_of_a_value_is_repetition() {
+    let data = Dataset::new(100, 10_000, 3);
+    let mut value = Vec::new();
+    data.value(1, 1, &mut value);
+    let half = PIECE_BYTES / 2;
+    let repeated = (half..value.len()).filter(|&at| value[at] == value[at - half]).count();
+    let share = repeated as f64 / value.len() as f64;
+    assert!((0.45..0.55).contains(&share), "{share}");
+}
+
+#[test]
+fn counters_sort_after_items() {
+    let data = Dataset::new(100, 8, 3);
+    assert!(data.counter_key(0) > data.key(99));
+    assert!(Dataset::is_item_key(&data.key(99)));
+    assert!(!Dataset::is_item_key(&data.counter_key(99)));
+}

@@ -1,0 +1,154 @@
+//! What a benchmark asks of an engine. Narrow on purpose: every ordered key-value store can
+//! implement it without a workaround that would cost it speed.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde::Serialize;
+
+/// How to open an engine. An engine that lacks a setting ignores it and says so in its notes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Settings {
+    /// Bytes of memory for caches, buffers and indexes together.
+    pub memory_budget: u64,
+    /// Whether every write is on the device before it is acknowledged.
+    pub sync: bool,
+    /// Whether data files are read (and written in the background) past the page cache.
+    pub direct: bool,
+    /// Threads for background work, 0 for the engine's own choice.
+    pub background_threads: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { memory_budget: 256 << 20, sync: false, direct: false, background_threads: 0 }
+    }
+}
+
+/// Figures every engine can give; counters since open.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EngineStats {
+    /// Key and value bytes of all writes accepted.
+    pub user_bytes_written: u64,
+    /// Bytes the engine wrote to files.
+    pub bytes_written: u64,
+    /// Bytes of all its files.
+    pub disk_bytes: u64,
+    /// Estimated bytes of the newest versions.
+    pub live_bytes: u64,
+    /// Bytes of memory in use.
+    pub memory_bytes: u64,
+    /// Whatever else the engine tells of itself.
+    pub detail: serde_json::Value,
+}
+
+impl EngineStats {
+    /// Disk bytes by live bytes; 0 where there is nothing.
+    #[must_use]
+    pub fn space_amplification(&self) -> f64 {
+        ratio(self.disk_bytes, self.live_bytes)
+    }
+}
+
+/// `part / whole`, 0 for an empty whole.
+#[must_use]
+pub fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// An open engine with one ordered map. All methods may be called from several threads.
+pub trait Engine: Send + Sync {
+    /// Its name and version.
+    fn name(&self) -> String;
+
+    /// Stores one pair.
+    ///
+    /// # Errors
+    /// The engine's; the same for every method.
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Removes one key.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn delete(&self, key: &[u8]) -> Result<()>;
+
+    /// Adds the 64-bit little-endian number `operand` to the number stored under `key` (0 if
+    /// there is none), as one merge or, where the engine has none, as get and put.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn merge_add(&self, key: &[u8], operand: u64) -> Result<()>;
+
+    /// Calls `found` with the value of `key`, if there is one, and says whether there is.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool>;
+
+    /// Calls `found` with index and value for each of `keys` that exists.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        for (index, key) in keys.iter().enumerate() {
+            self.get(key, &mut |value| found(index, value))?;
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` with up to `limit` pairs from `from` on (inclusive), upwards or, if
+    /// `reverse`, downwards, and returns how many there were.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn scan(
+        &self,
+        from: &[u8],
+        reverse: bool,
+        limit: usize,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<usize>;
+
+    /// An empty batch, to be used again and again by one thread.
+    fn batch(&self) -> Box<dyn WriteBatch + '_>;
+
+    /// Makes everything written so far durable and empties the write buffers.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn flush(&self) -> Result<()>;
+
+    /// Waits until no background work is due.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn settle(&self) -> Result<()>;
+
+    /// Counters since open and sizes of this moment.
+    fn stats(&self) -> EngineStats;
+}
+
+/// Several writes committed together.
+pub trait WriteBatch {
+    /// Adds a put.
+    fn put(&mut self, key: &[u8], value: &[u8]);
+    /// Adds a delete.
+    fn delete(&mut self, key: &[u8]);
+    /// Adds what [`Engine::merge_add`] does.
+    fn merge_add(&mut self, key: &[u8], operand: u64);
+    /// Writes in it.
+    fn len(&self) -> usize;
+    /// Whether there is none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Commits all of it and leaves the batch empty.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn commit(&mut self) -> Result<()>;
+}
+
+/// Opens an engine in a directory.
+pub type Opener = fn(&Path, &Settings) -> Result<Box<dyn Engine>>;

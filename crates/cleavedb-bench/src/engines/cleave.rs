@@ -1,0 +1,139 @@
+//! CleaveDB as an engine to measure, through its public face only.
+
+use std::path::Path;
+
+use anyhow::Result;
+use cleavedb::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options, operators};
+
+use crate::engine::{Engine, EngineStats, Settings, WriteBatch};
+
+/// Keyspace that holds the benchmark's pairs.
+const KEYSPACE: &str = "bench";
+
+struct Cleave {
+    db: Db,
+    pairs: Keyspace,
+    durability: Durability,
+}
+
+/// Opens or creates a store in `dir`.
+pub(super) fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    let durability = if settings.sync { Durability::Sync } else { Durability::Buffered };
+    let db = Options::new()
+        .memory_budget(settings.memory_budget)
+        .durability(durability)
+        .direct_reads(settings.direct)
+        .direct_writes(settings.direct)
+        .background_threads(settings.background_threads)
+        .open(dir)?;
+    let pairs = db.keyspace(KEYSPACE, KeyspaceOptions::new().merge_operator(operators::U64_ADD))?;
+    Ok(Box::new(Cleave { db, pairs, durability }))
+}
+
+impl Engine for Cleave {
+    fn name(&self) -> String {
+        format!("cleavedb {}", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.pairs.put(key, value)?)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        Ok(self.pairs.delete(key)?)
+    }
+
+    fn merge_add(&self, key: &[u8], operand: u64) -> Result<()> {
+        Ok(self.pairs.merge(key, operand.to_le_bytes())?)
+    }
+
+    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let value = self.pairs.get(key)?;
+        if let Some(value) = &value {
+            found(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        for (index, value) in self.pairs.multi_get(keys)?.iter().enumerate() {
+            if let Some(value) = value {
+                found(index, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        reverse: bool,
+        limit: usize,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<usize> {
+        let mut pairs = 0;
+        let mut take = |item: cleavedb::Result<(cleavedb::Value, cleavedb::Value)>| {
+            let (key, value) = item?;
+            visit(&key, &value);
+            pairs += 1;
+            Ok::<_, cleavedb::Error>(())
+        };
+        if reverse {
+            self.pairs.range(..=from).rev().take(limit).try_for_each(&mut take)?;
+        } else {
+            self.pairs.range(from..).take(limit).try_for_each(&mut take)?;
+        }
+        Ok(pairs)
+    }
+
+    fn batch(&self) -> Box<dyn WriteBatch + '_> {
+        Box::new(CleaveBatch { engine: self, batch: self.db.batch() })
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(self.db.flush()?)
+    }
+
+    fn settle(&self) -> Result<()> {
+        Ok(self.db.wait_idle()?)
+    }
+
+    fn stats(&self) -> EngineStats {
+        let stats = self.db.stats();
+        EngineStats {
+            user_bytes_written: stats.user_bytes_written,
+            bytes_written: stats.bytes_written.values().sum(),
+            disk_bytes: stats.disk_bytes,
+            live_bytes: stats.live_bytes,
+            memory_bytes: self.db.memory_usage().get("total").copied().unwrap_or(0),
+            detail: serde_json::to_value(&stats).unwrap_or_default(),
+        }
+    }
+}
+
+struct CleaveBatch<'a> {
+    engine: &'a Cleave,
+    batch: Batch,
+}
+
+impl WriteBatch for CleaveBatch<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.batch.put(&self.engine.pairs, key, value);
+    }
+
+    fn delete(&mut self, key: &[u8]) {
+        self.batch.delete(&self.engine.pairs, key);
+    }
+
+    fn merge_add(&mut self, key: &[u8], operand: u64) {
+        self.batch.merge(&self.engine.pairs, key, operand.to_le_bytes());
+    }
+
+    fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        Ok(self.batch.commit(self.engine.durability)?)
+    }
+}

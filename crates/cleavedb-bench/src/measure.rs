@@ -1,0 +1,117 @@
+//! What a phase cost: latency distribution, processor time of the whole process, bytes moved to
+//! and from the device.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+/// Longest latency told apart, in nanoseconds (one hour); longer ones count as this.
+const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+
+/// Significant decimal digits of a latency.
+const LATENCY_DIGITS: u8 = 3;
+
+/// Latencies of one thread or, merged, of a phase.
+#[derive(Clone, Debug)]
+pub struct Latencies(Option<Histogram<u64>>);
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self(Histogram::new_with_bounds(1, LATENCY_NS_MAX, LATENCY_DIGITS).ok())
+    }
+}
+
+impl Latencies {
+    /// Counts one latency.
+    pub fn record(&mut self, latency: Duration) {
+        if let Some(histogram) = &mut self.0 {
+            let nanos = u64::try_from(latency.as_nanos()).unwrap_or(LATENCY_NS_MAX);
+            histogram.saturating_record(nanos.max(1));
+        }
+    }
+
+    /// Adds another thread's.
+    pub fn merge(&mut self, other: &Self) {
+        if let (Some(histogram), Some(other)) = (&mut self.0, &other.0) {
+            // Both have the same bounds, the only thing that can make this fail.
+            let _ = histogram.add(other);
+        }
+    }
+
+    /// The figures to report.
+    #[must_use]
+    pub fn summary(&self) -> LatencySummary {
+        let Some(histogram) = &self.0 else { return LatencySummary::default() };
+        let micros = |nanos: u64| nanos as f64 / 1000.0;
+        LatencySummary {
+            count: histogram.len(),
+            mean: histogram.mean() / 1000.0,
+            p50: micros(histogram.value_at_quantile(0.5)),
+            p99: micros(histogram.value_at_quantile(0.99)),
+            p999: micros(histogram.value_at_quantile(0.999)),
+            max: micros(histogram.max()),
+        }
+    }
+}
+
+/// A latency distribution in microseconds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LatencySummary {
+    /// Calls counted.
+    pub count: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// Processor time this process has used so far, all threads, user and system.
+#[must_use]
+pub fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Bytes this process has caused the device to read and write so far.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct DeviceBytes {
+    /// Bytes fetched from the device.
+    pub read: u64,
+    /// Bytes sent to the device, or still to be sent.
+    pub written: u64,
+}
+
+impl DeviceBytes {
+    /// Reads the kernel's account; zeros where it keeps none.
+    #[must_use]
+    pub fn now() -> Self {
+        let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+        let field = |name: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")?.trim().parse().ok())
+                .unwrap_or(0)
+        };
+        Self { read: field("read_bytes"), written: field("write_bytes") }
+    }
+
+    /// What was moved after `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            read: self.read.saturating_sub(earlier.read),
+            written: self.written.saturating_sub(earlier.written),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! The phases of a run and their names.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+/// One phase of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// What the device itself can do, beside the store.
+    Device,
+    /// Every item once, in key order.
+    FillSeq,
+    /// Every item once, in random order.
+    FillRandom,
+    /// Uniformly chosen items again, with new values.
+    Overwrite,
+    /// Uniformly chosen items.
+    ReadRandom,
+    /// Keys that do not exist, between those that do.
+    ReadMissing,
+    /// A seek to a uniformly chosen item and the next pairs.
+    SeekRandom,
+    /// All pairs upwards, in long runs.
+    Scan,
+    /// All pairs downwards, in long runs.
+    ScanReverse,
+    /// Uniformly chosen items are deleted.
+    DeleteRandom,
+    /// Uniformly chosen counters are added to.
+    MergeRandom,
+    /// Several uniformly chosen items in one call.
+    MultiGet,
+    /// YCSB A: half reads, half updates, zipfian.
+    YcsbA,
+    /// YCSB B: 95 % reads, 5 % updates, zipfian.
+    YcsbB,
+    /// YCSB C: reads, zipfian.
+    YcsbC,
+    /// YCSB D: 95 % reads of the latest, 5 % insertions.
+    YcsbD,
+    /// YCSB E: 95 % short scans, 5 % insertions, zipfian.
+    YcsbE,
+    /// YCSB F: half reads, half read-modify-writes, zipfian.
+    YcsbF,
+}
+
+impl Phase {
+    /// All phases in the order they make sense in.
+    pub const ALL: [Self; 18] = [
+        Self::Device,
+        Self::FillSeq,
+        Self::FillRandom,
+        Self::Overwrite,
+        Self::ReadRandom,
+        Self::ReadMissing,
+        Self::MultiGet,
+        Self::SeekRandom,
+        Self::Scan,
+        Self::ScanReverse,
+        Self::MergeRandom,
+        Self::YcsbA,
+        Self::YcsbB,
+        Self::YcsbC,
+        Self::YcsbF,
+        Self::YcsbD,
+        Self::YcsbE,
+        Self::DeleteRandom,
+    ];
+
+    /// The phases run where none are named.
+    pub const USUAL: [Self; 8] = [
+        Self::FillSeq,
+        Self::FillRandom,
+        Self::Overwrite,
+        Self::ReadRandom,
+        Self::ReadMissing,
+        Self::SeekRandom,
+        Self::Scan,
+        Self::DeleteRandom,
+    ];
+
+    /// Its name, as given and printed.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::FillSeq => "fillseq",
+            Self::FillRandom => "fillrandom",
+            Self::Overwrite => "overwrite",
+            Self::ReadRandom => "readrandom",
+            Self::ReadMissing => "readmissing",
+            Self::SeekRandom => "seekrandom",
+            Self::Scan => "scan",
+            Self::ScanReverse => "scanreverse",
+            Self::DeleteRandom => "deleterandom",
+            Self::MergeRandom => "mergerandom",
+            Self::MultiGet => "multiget",
+            Self::YcsbA => "ycsb-a",
+            Self::YcsbB => "ycsb-b",
+            Self::YcsbC => "ycsb-c",
+            Self::YcsbD => "ycsb-d",
+            Self::YcsbE => "ycsb-e",
+            Self::YcsbF => "ycsb-f",
+        }
+    }
+
+    /// What one operation in its report is.
+    #[must_use]
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Scan | Self::ScanReverse => "pairs",
+            Self::SeekRandom => "seeks",
+            Self::MultiGet => "keys",
+            _ => "operations",
+        }
+    }
+
+    /// Whether it writes, so that background work is waited for after it.
+    #[must_use]
+    pub fn writes(self) -> bool {
+        matches!(
+            self,
+            Self::FillSeq
+                | Self::FillRandom
+                | Self::Overwrite
+                | Self::DeleteRandom
+                | Self::MergeRandom
+                | Self::YcsbA
+                | Self::YcsbB
+                | Self::YcsbD
+                | Self::YcsbE
+                | Self::YcsbF
+        )
+    }
+
+    /// Parses a list like `fillrandom,readrandom`; `all`, `ycsb` and `usual` stand for several.
+    ///
+    /// # Errors
+    /// A sentence naming what is unknown and what there is.
+    pub fn parse_list(list: &str) -> Result<Vec<Self>, String> {
+        let mut phases = Vec::new();
+        for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            match name {
+                "all" => phases.extend(Self::ALL),
+                "usual" => phases.extend(Self::USUAL),
+                "ycsb" => phases.extend([
+                    Self::YcsbA,
+                    Self::YcsbB,
+                    Self::YcsbC,
+                    Self::YcsbF,
+                    Self::YcsbD,
+                    Self::YcsbE,
+                ]),
+                name => phases.push(name.parse()?),
+            }
+        }
+        if phases.is_empty() {
+            return Err("name at least one phase".to_owned());
+        }
+        Ok(phases)
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Phase {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let plain = name.to_ascii_lowercase();
+        let short = plain.strip_prefix("ycsb").map(|rest| rest.trim_start_matches('-'));
+        Self::ALL
+            .into_iter()
+            .find(|phase| {
+                phase.name() == plain
+                    || short.is_some_and(|s| phase.name().strip_prefix("ycsb-") == Some(s))
+            })
+            .ok_or_else(|| {
+                let known: Vec<_> = Self::ALL.iter().map(|phase| phase.name()).collect();
+                format!(
+                    "there is no phase '{name}'; choose from {}, or all, usual, ycsb",
+                    known.join(", ")
+                )
+            })
+    }
+}
+
+impl Serialize for Phase {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}

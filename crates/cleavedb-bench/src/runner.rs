@@ -1,0 +1,312 @@
+//! Drives the phases of a [`Plan`] against an engine: threads, time limits, checks, figures.
+//!
+//! - R1: every value read must be one that was stored under its key, every scan in order; a wrong
+//!   one ends the run with an error, because a fast wrong answer is not a result.
+//! - R2: a phase's seconds end with its last operation; what the engine still owes is waited for
+//!   afterwards and reported as settling, and counts in processor time and bytes written.
+
+mod drive;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use serde::Serialize;
+
+use crate::data::{Dataset, KEY_BYTES};
+use crate::device::{Probe, probe};
+use crate::engine::{Engine, EngineStats, Settings};
+use crate::engines;
+use crate::measure::{DeviceBytes, Latencies, processor_time};
+use crate::phase::Phase;
+use crate::report::{PhaseReport, Report};
+use crate::workload::{Generator, Shape};
+
+/// How often the observer hears of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What to run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// Name of the engine, see [`engines::ALL`].
+    pub engine: String,
+    /// Phases in order.
+    pub phases: Vec<Phase>,
+    /// Items loaded by the fill phases.
+    pub num: u64,
+    /// Operations of each other phase; `None` for one for every item (a tenth for seeks).
+    pub operations: Option<u64>,
+    /// Bytes of each value.
+    pub value_bytes: usize,
+    /// Threads that work at the same time.
+    pub threads: usize,
+    /// Longest time of one phase in seconds; `None` for no limit.
+    pub seconds: Option<f64>,
+    /// Writes committed together.
+    pub batch: usize,
+    /// Keys fetched together by `multiget`.
+    pub multi_get_keys: usize,
+    /// Pairs read after each seek.
+    pub seek_pairs: usize,
+    /// Pairs in one run of a scan.
+    pub scan_pairs: usize,
+    /// Seed of keys, values and choices.
+    pub seed: u64,
+    /// Bytes of the device probe's file.
+    pub device_bytes: u64,
+    /// Seconds of reading at each depth of the device probe.
+    pub device_seconds: f64,
+    /// How the engine is opened.
+    pub settings: Settings,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            engine: "cleavedb".to_owned(),
+            phases: Phase::USUAL.to_vec(),
+            num: 1_000_000,
+            operations: None,
+            value_bytes: 100,
+            threads: 1,
+            seconds: None,
+            batch: 1,
+            multi_get_keys: 32,
+            seek_pairs: 50,
+            scan_pairs: 10_000,
+            seed: 1,
+            device_bytes: Probe::default().file_bytes,
+            device_seconds: Probe::default().read_time.as_secs_f64(),
+            settings: Settings::default(),
+        }
+    }
+}
+
+impl Plan {
+    fn shape(&self) -> Shape {
+        Shape {
+            num: self.num.max(1),
+            operations: self.operations,
+            seek_pairs: self.seek_pairs,
+            scan_pairs: self.scan_pairs,
+            threads: self.threads.max(1),
+            seed: self.seed,
+        }
+    }
+}
+
+/// Is told how a run goes, from the thread that called [`run`].
+pub trait Observer {
+    /// A phase begins; `steps` in all.
+    fn started(&mut self, phase: Phase, steps: u64) {
+        let _ = (phase, steps);
+    }
+    /// So many steps are done.
+    fn advanced(&mut self, steps: u64) {
+        let _ = steps;
+    }
+    /// The phase has ended; background work is being waited for.
+    fn settling(&mut self, phase: Phase) {
+        let _ = phase;
+    }
+    /// All of the phase has ended.
+    fn finished(&mut self, phase: Phase) {
+        let _ = phase;
+    }
+}
+
+/// An observer that is not interested.
+pub struct Silent;
+
+impl Observer for Silent {}
+
+/// Runs a plan on a store in `dir`, which is created if need be and stays.
+///
+/// # Errors
+/// The engine's errors, with the phase in which they came; wrong answers of the engine.
+pub fn run(plan: &Plan, dir: &Path, observer: &mut dyn Observer) -> Result<Report> {
+    let only_device = plan.phases.iter().all(|phase| *phase == Phase::Device);
+    let mut report = Report {
+        engine: plan.engine.clone(),
+        plan: plan.clone(),
+        device: None,
+        phases: Vec::new(),
+        engine_stats: serde_json::Value::Null,
+    };
+    if only_device {
+        report.device = Some(probe_device(plan, dir, observer)?);
+        return Ok(report);
+    }
+    let engine = engines::open(&plan.engine, dir, &plan.settings)?;
+    report.engine = engine.name();
+    let data = Dataset::new(plan.num, plan.value_bytes, plan.seed);
+    let items = AtomicU64::new(plan.num.max(1));
+    for &phase in &plan.phases {
+        if phase == Phase::Device {
+            report.device = Some(probe_device(plan, dir, observer)?);
+            continue;
+        }
+        let stage = Stage { plan, phase, engine: engine.as_ref(), data: &data, items: &items };
+        let figures = stage.run(observer).with_context(|| format!("phase {phase}"))?;
+        report.phases.push(figures);
+        observer.finished(phase);
+    }
+    report.engine_stats = engine.stats().detail;
+    Ok(report)
+}
+
+fn probe_device(
+    plan: &Plan,
+    dir: &Path,
+    observer: &mut dyn Observer,
+) -> Result<crate::device::DeviceReport> {
+    observer.started(Phase::Device, 0);
+    // Beside the store, never in it: the directory may not exist yet and belongs to the engine.
+    let parent = match dir.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let settings = Probe {
+        file_bytes: plan.device_bytes,
+        read_time: Duration::try_from_secs_f64(plan.device_seconds).unwrap_or_default(),
+        seed: plan.seed,
+        ..Probe::default()
+    };
+    let figures = probe(parent, &settings).context("phase device")?;
+    observer.finished(Phase::Device);
+    Ok(figures)
+}
+
+/// What one thread did.
+#[derive(Default)]
+struct Outcome {
+    latencies: Latencies,
+    operations: u64,
+    found: u64,
+    bytes: u64,
+}
+
+/// One phase about to run.
+struct Stage<'a> {
+    plan: &'a Plan,
+    phase: Phase,
+    engine: &'a dyn Engine,
+    data: &'a Dataset,
+    items: &'a AtomicU64,
+}
+
+/// What the threads of a phase share.
+struct Progress {
+    start: Instant,
+    deadline: Option<Instant>,
+    steps: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Stage<'_> {
+    fn run(&self, observer: &mut dyn Observer) -> Result<PhaseReport> {
+        observer.started(self.phase, self.plan.shape().steps(self.phase));
+        let stats_before = self.engine.stats();
+        let (processor_before, device_before) = (processor_time(), DeviceBytes::now());
+        let start = Instant::now();
+        let outcome = self.work(start, observer)?;
+        let seconds = start.elapsed().as_secs_f64().max(1e-9);
+        let mut settle_seconds = 0.0;
+        if self.phase.writes() {
+            observer.settling(self.phase);
+            let settling = Instant::now();
+            self.engine.flush()?;
+            self.engine.settle()?;
+            settle_seconds = settling.elapsed().as_secs_f64();
+        }
+        let processor = processor_time().saturating_sub(processor_before);
+        let stats = self.engine.stats();
+        let operations = outcome.operations.max(1) as f64;
+        Ok(PhaseReport {
+            phase: self.phase,
+            unit: self.phase.unit(),
+            operations: outcome.operations,
+            found: outcome.found,
+            seconds,
+            settle_seconds,
+            operations_per_second: outcome.operations as f64 / seconds,
+            megabytes_per_second: outcome.bytes as f64 / 1e6 / seconds,
+            latency_us: outcome.latencies.summary(),
+            cpu_us_per_operation: processor.as_secs_f64() * 1e6 / operations,
+            device_bytes: DeviceBytes::now().since(device_before),
+            write_amplification: if self.phase.writes() {
+                write_amplification(&stats_before, &stats)
+            } else {
+                0.0
+            },
+            space_amplification: stats.space_amplification(),
+            disk_bytes: stats.disk_bytes,
+            memory_bytes: stats.memory_bytes,
+        })
+    }
+
+    /// Runs the threads, tells the observer, and adds their outcomes up.
+    fn work(&self, start: Instant, observer: &mut dyn Observer) -> Result<Outcome> {
+        let limit = self.plan.seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
+        let progress = Progress {
+            start,
+            deadline: limit.and_then(|limit| start.checked_add(limit)),
+            steps: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        };
+        let caller = std::thread::current();
+        let outcomes: Vec<Result<Outcome>> = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..self.plan.threads.max(1))
+                .map(|thread| {
+                    let (progress, caller) = (&progress, caller.clone());
+                    scope.spawn(move || {
+                        let outcome = self.thread(thread, progress);
+                        if outcome.is_err() {
+                            progress.stop.store(true, Ordering::Relaxed);
+                        }
+                        caller.unpark();
+                        outcome
+                    })
+                })
+                .collect();
+            while workers.iter().any(|worker| !worker.is_finished()) {
+                observer.advanced(progress.steps.load(Ordering::Relaxed));
+                std::thread::park_timeout(PROGRESS_INTERVAL);
+            }
+            let join = |worker: std::thread::ScopedJoinHandle<'_, Result<Outcome>>| {
+                worker.join().unwrap_or_else(|_| Err(anyhow!("a benchmark thread panicked")))
+            };
+            workers.into_iter().map(join).collect()
+        });
+        let mut sum = Outcome::default();
+        for outcome in outcomes {
+            let outcome = outcome?;
+            sum.latencies.merge(&outcome.latencies);
+            sum.operations += outcome.operations;
+            sum.found += outcome.found;
+            sum.bytes += outcome.bytes;
+        }
+        Ok(sum)
+    }
+
+    fn thread(&self, thread: usize, progress: &Progress) -> Result<Outcome> {
+        let generator = Generator::new(self.phase, self.plan.shape(), thread, self.items);
+        drive::Driver::new(self.engine, self.data, self.plan, self.phase).run(generator, progress)
+    }
+}
+
+fn write_amplification(before: &EngineStats, after: &EngineStats) -> f64 {
+    crate::engine::ratio(
+        after.bytes_written.saturating_sub(before.bytes_written),
+        after.user_bytes_written.saturating_sub(before.user_bytes_written),
+    )
+}
+
+/// Key and value bytes of one pair.
+fn pair_bytes(value: &[u8]) -> u64 {
+    (KEY_BYTES + value.len()) as u64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! One thread's loop: turns steps into calls, times them, checks what comes back.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use crate::data::{Dataset, KEY_BYTES};
+use crate::engine::{Engine, WriteBatch};
+use crate::phase::Phase;
+use crate::runner::{Outcome, Plan, Progress, pair_bytes};
+use crate::workload::{Generator, Step};
+
+/// Steps between two looks at the shared state.
+const STEPS_BETWEEN_LOOKS: u64 = 64;
+
+/// One thread of one phase.
+pub(super) struct Driver<'a> {
+    engine: &'a dyn Engine,
+    data: &'a Dataset,
+    batch_writes: usize,
+    multi_get_keys: usize,
+    counts_pairs: bool,
+    batch: Box<dyn WriteBatch + 'a>,
+    together: Vec<[u8; KEY_BYTES]>,
+    value: Vec<u8>,
+    outcome: Outcome,
+    before: Option<Instant>,
+}
+
+impl<'a> Driver<'a> {
+    pub(super) fn new(
+        engine: &'a dyn Engine,
+        data: &'a Dataset,
+        plan: &Plan,
+        phase: Phase,
+    ) -> Self {
+        Self {
+            engine,
+            data,
+            batch_writes: plan.batch.max(1),
+            multi_get_keys: plan.multi_get_keys.max(1),
+            counts_pairs: phase.unit() == "pairs",
+            batch: engine.batch(),
+            together: Vec::new(),
+            value: Vec::new(),
+            outcome: Outcome::default(),
+            before: None,
+        }
+    }
+
+    /// Takes every step until the generator or the time is up.
+    pub(super) fn run(mut self, steps: Generator<'_>, progress: &Progress) -> Result<Outcome> {
+        self.before = Some(Instant::now().max(progress.start));
+        let mut since_look = 0;
+        for step in steps {
+            self.step(step)?;
+            since_look += 1;
+            // A scan is long: look at the clock after each.
+            if since_look >= STEPS_BETWEEN_LOOKS || matches!(step, Step::Scan { .. }) {
+                progress.steps.fetch_add(since_look, Ordering::Relaxed);
+                since_look = 0;
+                let late = progress.deadline.zip(self.before).is_some_and(|(end, now)| now >= end);
+                if late || progress.stop.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        }
+        self.commit()?;
+        self.fetch()?;
+        progress.steps.fetch_add(since_look, Ordering::Relaxed);
+        Ok(self.outcome)
+    }
+
+    fn step(&mut self, step: Step) -> Result<()> {
+        match step {
+            Step::Put { item, version } => self.put(item, version),
+            Step::Get(item) => {
+                let key = self.data.key(item);
+                self.get(&key)
+            }
+            Step::GetMissing(item) => {
+                let key = self.data.missing_key(item);
+                if self.engine.get(&key, &mut |_| ())? {
+                    bail!("a key that was never written was found: {}", key.escape_ascii());
+                }
+                self.done(1, KEY_BYTES as u64);
+                Ok(())
+            }
+            Step::GetTogether(item) => {
+                self.together.push(self.data.key(item));
+                if self.together.len() >= self.multi_get_keys { self.fetch() } else { Ok(()) }
+            }
+            Step::Scan { item, pairs, reverse } => self.scan(item, pairs, reverse),
+            Step::Delete(item) => self.delete(item),
+            Step::Add(item) => self.add(item),
+            Step::ReadModifyWrite { item, version } => {
+                let key = self.data.key(item);
+                let data = self.data;
+                let mut right = true;
+                let found = self.engine.get(&key, &mut |value| {
+                    right = data.is_value_of(&key, value);
+                })?;
+                check(right, &key)?;
+                data.value(item, version, &mut self.value);
+                self.engine.put(&key, &self.value)?;
+                self.outcome.found += u64::from(found);
+                self.done(1, pair_bytes(&self.value));
+                Ok(())
+            }
+        }
+    }
+
+    fn put(&mut self, item: u64, version: u64) -> Result<()> {
+        let key = self.data.key(item);
+        self.data.value(item, version, &mut self.value);
+        let bytes = pair_bytes(&self.value);
+        if self.batch_writes == 1 {
+            self.engine.put(&key, &self.value)?;
+            self.done(1, bytes);
+            return Ok(());
+        }
+        self.batch.put(&key, &self.value);
+        self.batched(bytes)
+    }
+
+    fn delete(&mut self, item: u64) -> Result<()> {
+        let key = self.data.key(item);
+        if self.batch_writes == 1 {
+            self.engine.delete(&key)?;
+            self.done(1, KEY_BYTES as u64);
+            return Ok(());
+        }
+        self.batch.delete(&key);
+        self.batched(KEY_BYTES as u64)
+    }
+
+    fn add(&mut self, item: u64) -> Result<()> {
+        let key = self.data.counter_key(item);
+        let bytes = (KEY_BYTES + size_of::<u64>()) as u64;
+        if self.batch_writes == 1 {
+            self.engine.merge_add(&key, 1)?;
+            self.done(1, bytes);
+            return Ok(());
+        }
+        self.batch.merge_add(&key, 1);
+        self.batched(bytes)
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<()> {
+        let data = self.data;
+        let (mut right, mut bytes) = (true, KEY_BYTES as u64);
+        let found = self.engine.get(key, &mut |value| {
+            right = data.is_value_of(key, value);
+            bytes = pair_bytes(value);
+        })?;
+        check(right, key)?;
+        self.outcome.found += u64::from(found);
+        self.done(1, bytes);
+        Ok(())
+    }
+
+    fn scan(&mut self, item: u64, limit: usize, reverse: bool) -> Result<()> {
+        let from = self.data.key(item);
+        let data = self.data;
+        let (mut right, mut bytes) = (true, 0);
+        let mut last: Option<[u8; KEY_BYTES]> = None;
+        let mut wrong = None;
+        let pairs = self.engine.scan(&from, reverse, limit, &mut |key, value| {
+            bytes += pair_bytes(value);
+            let key: [u8; KEY_BYTES] = key.try_into().unwrap_or_default();
+            let in_order = last.is_none_or(|last| if reverse { key < last } else { key > last });
+            let matches = !Dataset::is_item_key(&key) || data.is_value_of(&key, value);
+            if !(in_order && matches) && right {
+                right = false;
+                wrong = Some(key);
+            }
+            last = Some(key);
+        })?;
+        check(right, &wrong.unwrap_or(from))?;
+        self.outcome.found += u64::from(pairs > 0);
+        // A seek counts as one operation, a run of a scan as its pairs; the phase's unit says so.
+        self.done(if self.counts_pairs { pairs as u64 } else { 1 }, bytes);
+        Ok(())
+    }
+
+    fn fetch(&mut self) -> Result<()> {
+        if self.together.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<&[u8]> = self.together.iter().map(<[u8; KEY_BYTES]>::as_slice).collect();
+        let data = self.data;
+        let (mut wrong, mut found, mut bytes) = (None, 0, 0);
+        self.engine.multi_get(&keys, &mut |index, value| {
+            let key = keys.get(index).copied().unwrap_or_default();
+            if !data.is_value_of(key, value) {
+                wrong = Some(key.to_vec());
+            }
+            found += 1;
+            bytes += pair_bytes(value);
+        })?;
+        let count = keys.len() as u64;
+        if let Some(key) = wrong {
+            check(false, &key)?;
+        }
+        self.together.clear();
+        self.outcome.found += found;
+        self.done(count, bytes);
+        Ok(())
+    }
+
+    /// Counts a write that went into the batch; commits a full batch.
+    fn batched(&mut self, bytes: u64) -> Result<()> {
+        self.outcome.bytes += bytes;
+        if self.batch.len() >= self.batch_writes { self.commit() } else { Ok(()) }
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let writes = self.batch.len() as u64;
+        if writes > 0 {
+            self.batch.commit()?;
+            self.done(writes, 0);
+        }
+        Ok(())
+    }
+
+    /// Ends one call: the time since the previous end is its latency.
+    fn done(&mut self, operations: u64, bytes: u64) {
+        let now = Instant::now();
+        if let Some(before) = self.before.replace(now) {
+            self.outcome.latencies.record(now.duration_since(before));
+        }
+        self.outcome.operations += operations;
+        self.outcome.bytes += bytes;
+    }
+}
+
+fn check(right: bool, key: &[u8]) -> Result<()> {
+    if right {
+        return Ok(());
+    }
+    bail!("wrong answer at key {}: not a value of this key, or out of order", key.escape_ascii())
+}

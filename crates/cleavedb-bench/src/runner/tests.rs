@@ -1,0 +1,131 @@
+//! Every phase counts right, and an engine that lies is found out.
+
+use super::*;
+
+fn tiny() -> Plan {
+    Plan {
+        engine: "memory".to_owned(),
+        phases: Phase::parse_list("all").unwrap(),
+        num: 500,
+        operations: Some(300),
+        scan_pairs: 64,
+        device_bytes: 1 << 20,
+        device_seconds: 0.01,
+        ..Plan::default()
+    }
+}
+
+fn run_in_temp(plan: &Plan) -> Result<Report> {
+    let dir = tempfile::tempdir().unwrap();
+    run(plan, &dir.path().join("store"), &mut Silent)
+}
+
+#[test]
+fn every_phase_counts_its_operations() {
+    for (threads, batch) in [(1, 1), (3, 1), (2, 7)] {
+        let report = run_in_temp(&Plan { threads, batch, ..tiny() }).unwrap();
+        assert_eq!(report.phases.len(), Phase::ALL.len() - 1);
+        assert!(report.device.is_some());
+        for phase in &report.phases {
+            let expected = match phase.phase {
+                Phase::FillSeq | Phase::FillRandom => 500,
+                // After the fill phases every item is there exactly once.
+                Phase::Scan | Phase::ScanReverse => 500,
+                _ => 300,
+            };
+            assert_eq!(phase.operations, expected, "{}", phase.phase);
+            let found = match phase.phase {
+                Phase::ReadRandom | Phase::YcsbC | Phase::MultiGet | Phase::SeekRandom => Some(300),
+                Phase::ReadMissing | Phase::FillSeq => Some(0),
+                _ => None,
+            };
+            assert!(found.is_none_or(|found| found == phase.found), "{}", phase.phase);
+        }
+        let text = report.to_string();
+        assert!(Phase::ALL.iter().skip(1).all(|phase| text.contains(phase.name())));
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["phases"][0]["phase"], "fillseq");
+    }
+}
+
+#[test]
+fn a_time_limit_ends_a_phase() {
+    let plan = Plan {
+        phases: vec![Phase::FillSeq, Phase::ReadRandom],
+        operations: Some(u64::MAX / 2),
+        seconds: Some(0.05),
+        ..tiny()
+    };
+    let report = run_in_temp(&plan).unwrap();
+    assert!(report.phases[1].operations > 0);
+}
+
+#[test]
+fn an_unknown_engine_is_named() {
+    let error = run_in_temp(&Plan { engine: "nonesuch".to_owned(), ..tiny() }).unwrap_err();
+    assert!(error.to_string().contains("nonesuch") && error.to_string().contains("memory"));
+}
+
+/// Returns, for every key, the value of another.
+struct Liar(Box<dyn Engine>);
+
+impl Engine for Liar {
+    fn name(&self) -> String {
+        "liar".to_owned()
+    }
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.0.put(key, value)
+    }
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.0.delete(key)
+    }
+    fn merge_add(&self, key: &[u8], operand: u64) -> Result<()> {
+        self.0.merge_add(key, operand)
+    }
+    fn get(&self, _key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.0.scan(b"", false, 1, &mut |_, value| found(value)).map(|pairs| pairs > 0)
+    }
+    fn scan(
+        &self,
+        from: &[u8],
+        reverse: bool,
+        limit: usize,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<usize> {
+        self.0.scan(from, !reverse, limit, visit)
+    }
+    fn batch(&self) -> Box<dyn crate::engine::WriteBatch + '_> {
+        self.0.batch()
+    }
+    fn flush(&self) -> Result<()> {
+        self.0.flush()
+    }
+    fn settle(&self) -> Result<()> {
+        self.0.settle()
+    }
+    fn stats(&self) -> EngineStats {
+        self.0.stats()
+    }
+}
+
+#[test]
+fn wrong_answers_end_the_run() {
+    let plan = tiny();
+    let engine = Liar(engines::open("memory", Path::new("/unused"), &plan.settings).unwrap());
+    let data = Dataset::new(plan.num, plan.value_bytes, plan.seed);
+    let items = AtomicU64::new(plan.num);
+    let stage = |phase| {
+        Stage { plan: &plan, phase, engine: &engine, data: &data, items: &items }.run(&mut Silent)
+    };
+    stage(Phase::FillSeq).unwrap();
+    for phase in [
+        Phase::ReadRandom,
+        Phase::ReadMissing,
+        Phase::MultiGet,
+        Phase::SeekRandom,
+        Phase::Scan,
+        Phase::YcsbF,
+    ] {
+        assert!(stage(phase).is_err(), "{phase}");
+    }
+}

@@ -1,0 +1,225 @@
+//! The steps of every phase, as seeded generators that know nothing of engines.
+//!
+//! - W1: a generator is a pure function of (phase, shape, seed, thread, items there are), so one
+//!   thread's steps are the same in every run.
+//! - W2: the fill phases together write every item below `num` exactly once over all threads.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+use crate::distribution::{Chooser, Permutation, mix};
+use crate::phase::Phase;
+
+/// Longest scan of YCSB E.
+const YCSB_SCAN_PAIRS_MAX: usize = 100;
+
+/// One thing to do. Items are numbers that [`crate::data::Dataset`] turns into bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Store `version` of an item.
+    Put {
+        /// Which.
+        item: u64,
+        /// Distinguishes values of one item.
+        version: u64,
+    },
+    /// Read an item.
+    Get(u64),
+    /// Ask for a key near an item that does not exist.
+    GetMissing(u64),
+    /// Read one item of several that are fetched together.
+    GetTogether(u64),
+    /// Read pairs from an item on.
+    Scan {
+        /// Where.
+        item: u64,
+        /// How many.
+        pairs: usize,
+        /// Downwards.
+        reverse: bool,
+    },
+    /// Delete an item.
+    Delete(u64),
+    /// Add one to a counter.
+    Add(u64),
+    /// Read an item and store it anew.
+    ReadModifyWrite {
+        /// Which.
+        item: u64,
+        /// Distinguishes values of one item.
+        version: u64,
+    },
+}
+
+/// Sizes of the phases.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Items loaded by the fill phases.
+    pub num: u64,
+    /// Steps of the other phases over all threads, where it is not the phase's own number.
+    pub operations: Option<u64>,
+    /// Pairs read after each seek of `seekrandom`.
+    pub seek_pairs: usize,
+    /// Pairs in one run of `scan` and `scanreverse`.
+    pub scan_pairs: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Seed of the whole run.
+    pub seed: u64,
+}
+
+impl Shape {
+    /// Steps of a phase over all threads.
+    #[must_use]
+    pub fn steps(&self, phase: Phase) -> u64 {
+        match phase {
+            Phase::Device => 0,
+            Phase::FillSeq | Phase::FillRandom => self.num,
+            Phase::Scan | Phase::ScanReverse => self.num.div_ceil(self.scan_pairs.max(1) as u64),
+            Phase::SeekRandom | Phase::YcsbE => {
+                self.operations.unwrap_or_else(|| (self.num / 10).max(1))
+            }
+            _ => self.operations.unwrap_or(self.num),
+        }
+    }
+
+    /// The steps of a phase that fall to one thread.
+    fn share(&self, phase: Phase, thread: usize) -> Range<u64> {
+        let (steps, threads) = (u128::from(self.steps(phase)), self.threads.max(1) as u128);
+        let bound = |thread: usize| (steps * thread as u128 / threads) as u64;
+        bound(thread)..bound(thread + 1)
+    }
+}
+
+/// The steps of one thread in one phase. `items` counts the items there are, for all threads.
+pub struct Generator<'a> {
+    phase: Phase,
+    shape: Shape,
+    range: Range<u64>,
+    version: u64,
+    random: Xoshiro256PlusPlus,
+    chooser: Chooser,
+    order: Permutation,
+    items: &'a AtomicU64,
+}
+
+impl<'a> Generator<'a> {
+    /// The generator of `thread` (below the shape's threads) for `phase`.
+    #[must_use]
+    pub fn new(phase: Phase, shape: Shape, thread: usize, items: &'a AtomicU64) -> Self {
+        let place = Phase::ALL.iter().position(|&other| other == phase).unwrap_or(0) as u64;
+        let num = shape.num.max(1);
+        let chooser = match phase {
+            Phase::YcsbA | Phase::YcsbB | Phase::YcsbC | Phase::YcsbE | Phase::YcsbF => {
+                Chooser::zipfian(num, shape.seed)
+            }
+            Phase::YcsbD => Chooser::latest(num),
+            _ => Chooser::Uniform,
+        };
+        let seed = mix(shape.seed ^ mix(place << 32 | thread as u64));
+        Self {
+            phase,
+            shape,
+            range: shape.share(phase, thread),
+            version: (place + 1) << 56 | (thread as u64) << 40,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            chooser,
+            order: Permutation::new(num, shape.seed),
+            items,
+        }
+    }
+
+    /// Steps that remain.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    fn choose(&mut self) -> u64 {
+        let count = match self.phase {
+            Phase::YcsbD => self.items.load(Ordering::Relaxed),
+            _ => self.shape.num,
+        };
+        self.chooser.next(&mut self.random, count)
+    }
+
+    fn put(&mut self, item: u64) -> Step {
+        self.version += 1;
+        Step::Put { item, version: self.version }
+    }
+
+    fn insert(&mut self) -> Step {
+        let item = self.items.fetch_add(1, Ordering::Relaxed);
+        self.put(item)
+    }
+
+    /// True in `percent` of 100 calls.
+    fn chance(&mut self, percent: u32) -> bool {
+        self.random.random_range(0..100) < percent
+    }
+
+    fn run(&self, index: u64, reverse: bool) -> Step {
+        let pairs = self.shape.scan_pairs.max(1) as u64;
+        let first = (index * pairs).min(self.shape.num.saturating_sub(1));
+        let count = pairs.min(self.shape.num - first) as usize;
+        let item = if reverse { self.shape.num - 1 - first } else { first };
+        Step::Scan { item, pairs: count, reverse }
+    }
+}
+
+impl Iterator for Generator<'_> {
+    type Item = Step;
+
+    fn next(&mut self) -> Option<Step> {
+        let index = self.range.next()?;
+        let phase = self.phase;
+        let step = match phase {
+            Phase::Device => return None,
+            Phase::FillSeq => self.put(index),
+            Phase::FillRandom => self.put(self.order.apply(index)),
+            Phase::Overwrite => {
+                let item = self.choose();
+                self.put(item)
+            }
+            Phase::ReadRandom | Phase::YcsbC => Step::Get(self.choose()),
+            Phase::ReadMissing => Step::GetMissing(self.choose()),
+            Phase::MultiGet => Step::GetTogether(self.choose()),
+            Phase::SeekRandom => {
+                let item = self.choose();
+                Step::Scan { item, pairs: self.shape.seek_pairs, reverse: false }
+            }
+            Phase::Scan => self.run(index, false),
+            Phase::ScanReverse => self.run(index, true),
+            Phase::DeleteRandom => Step::Delete(self.choose()),
+            Phase::MergeRandom => Step::Add(self.choose()),
+            Phase::YcsbA | Phase::YcsbB => {
+                let reads = if phase == Phase::YcsbA { 50 } else { 95 };
+                let (item, read) = (self.choose(), self.chance(reads));
+                if read { Step::Get(item) } else { self.put(item) }
+            }
+            Phase::YcsbD if self.chance(95) => Step::Get(self.choose()),
+            Phase::YcsbE if self.chance(95) => {
+                let item = self.choose();
+                let pairs = self.random.random_range(1..=YCSB_SCAN_PAIRS_MAX);
+                Step::Scan { item, pairs, reverse: false }
+            }
+            Phase::YcsbD | Phase::YcsbE => self.insert(),
+            Phase::YcsbF => {
+                let (item, read) = (self.choose(), self.chance(50));
+                if read {
+                    Step::Get(item)
+                } else {
+                    self.version += 1;
+                    Step::ReadModifyWrite { item, version: self.version }
+                }
+            }
+        };
+        Some(step)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Steps of every phase: determinism, coverage, shares.
+
+use std::collections::{HashMap, HashSet};
+
+use super::*;
+
+fn shape(threads: usize) -> Shape {
+    Shape { num: 1000, operations: None, seek_pairs: 10, scan_pairs: 64, threads, seed: 1 }
+}
+
+fn steps(phase: Phase, shape: Shape, thread: usize) -> Vec<Step> {
+    let items = AtomicU64::new(shape.num);
+    Generator::new(phase, shape, thread, &items).collect()
+}
+
+#[test]
+fn one_seed_one_sequence() {
+    for phase in Phase::ALL {
+        let again = steps(phase, shape(2), 1);
+        assert_eq!(steps(phase, shape(2), 1), again, "{phase}");
+        let other = steps(phase, Shape { seed: 2, ..shape(2) }, 1);
+        if !matches!(phase, Phase::Device | Phase::FillSeq | Phase::Scan | Phase::ScanReverse) {
+            assert_ne!(other, again, "{phase}");
+        }
+    }
+}
+
+#[test]
+fn threads_do_different_things() {
+    let shape = shape(2);
+    assert_ne!(steps(Phase::ReadRandom, shape, 0), steps(Phase::ReadRandom, shape, 1));
+}
+
+#[test]
+fn fills_write_every_item_once_whatever_the_threads() {
+    for phase in [Phase::FillSeq, Phase::FillRandom] {
+        for threads in [1, 3, 7] {
+            let mut seen = HashSet::new();
+            for thread in 0..threads {
+                for step in steps(phase, shape(threads), thread) {
+                    let Step::Put { item, .. } = step else { panic!("{step:?}") };
+                    assert!(seen.insert(item));
+                }
+            }
+            assert_eq!(seen.len(), 1000);
+            assert!(seen.iter().all(|&item| item < 1000));
+        }
+    }
+}
+
+#[test]
+fn fillseq_ascends_and_fillrandom_does_not() {
+    let ascending = |phase| {
+        let items: Vec<_> = steps(phase, shape(1), 0)
+            .into_iter()
+            .map(|step| if let Step::Put { item, .. } = step { item } else { 0 })
+            .collect();
+        items.windows(2).filter(|pair| pair[0] < pair[1]).count()
+    };
+    assert_eq!(ascending(Phase::FillSeq), 999);
+    assert!((400..600).contains(&ascending(Phase::FillRandom)));
+}
+
+#[test]
+fn scans_cover_everything_once() {
+    for (phase, reverse) in [(Phase::Scan, false), (Phase::ScanReverse, true)] {
+        let mut covered = vec![0; 1000];
+        for thread in 0..3 {
+            for step in steps(phase, shape(3), thread) {
+                let Step::Scan { item, pairs, reverse: down } = step else { panic!("{step:?}") };
+                assert_eq!(down, reverse);
+                for distance in 0..pairs as u64 {
+                    covered[(if down { item - distance } else { item + distance }) as usize] += 1;
+                }
+            }
+        }
+        assert!(covered.iter().all(|&times| times == 1), "{phase}");
+    }
+}
+
+#[test]
+fn ycsb_mixes_have_their_shares() {
+    let big = Shape { num: 20_000, operations: Some(20_000), ..shape(1) };
+    let share = |phase: Phase, want: fn(&Step) -> bool| {
+        let all = steps(phase, big, 0);
+        all.iter().filter(|step| want(step)).count() as f64 / all.len() as f64
+    };
+    let reads = |step: &Step| matches!(step, Step::Get(_));
+    let scans = |step: &Step| matches!(step, Step::Scan { .. });
+    let modifies = |step: &Step| matches!(step, Step::ReadModifyWrite { .. });
+    assert!((share(Phase::YcsbA, reads) - 0.5).abs() < 0.02);
+    assert!((share(Phase::YcsbB, reads) - 0.95).abs() < 0.01);
+    assert!((share(Phase::YcsbC, reads) - 1.0).abs() < f64::EPSILON);
+    assert!((share(Phase::YcsbD, reads) - 0.95).abs() < 0.01);
+    assert!((share(Phase::YcsbE, scans) - 0.95).abs() < 0.01);
+    assert!((share(Phase::YcsbF, modifies) - 0.5).abs() < 0.02);
+}
+
+#[test]
+fn ycsb_d_inserts_new_items_and_reads_recent_ones() {
+    let big = Shape { num: 10_000, operations: Some(20_000), ..shape(1) };
+    let mut next = 10_000;
+    let (mut recent, mut reads) = (0, 0);
+    for step in steps(Phase::YcsbD, big, 0) {
+        match step {
+            Step::Put { item, .. } => {
+                assert_eq!(item, next);
+                next += 1;
+            }
+            Step::Get(item) => {
+                assert!(item < next);
+                reads += 1;
+                recent += u32::from(next - item <= 1000);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(next > 10_800 && recent * 2 > reads, "{next} {recent} of {reads}");
+}
+
+#[test]
+fn versions_differ() {
+    let mut seen = HashMap::new();
+    for phase in [Phase::FillRandom, Phase::Overwrite, Phase::YcsbA] {
+        for thread in 0..2 {
+            for step in steps(phase, shape(2), thread) {
+                if let Step::Put { version, .. } = step {
+                    assert_eq!(seen.insert(version, (phase, thread)), None);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn phase_names_parse_back_and_unknown_ones_are_named() {
+    for phase in Phase::ALL {
+        assert_eq!(phase.name().parse(), Ok(phase));
+    }
+    assert_eq!("YCSBA".parse(), Ok(Phase::YcsbA));
+    assert_eq!(Phase::parse_list("usual").map(|list| list.len()), Ok(8));
+    assert!(Phase::parse_list("fillseq,nonsense").is_err_and(|e| e.contains("'nonsense'")));
+    assert!(Phase::parse_list(",").is_err());
+}
