@@ -1,0 +1,63 @@
+//! An allocator that counts, so that a memory budget can be held against what is really in use.
+//!
+//! The binary and the test of bounds name it as their global allocator. Thread-safe; counts are
+//! relaxed, so a peak may be off by what other threads allocate at that moment.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static IN_USE: AtomicU64 = AtomicU64::new(0);
+static PEAK: AtomicU64 = AtomicU64::new(0);
+
+/// The system's allocator with a counter.
+pub struct Counting;
+
+fn grown(bytes: usize) {
+    let now = IN_USE.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+    PEAK.fetch_max(now, Ordering::Relaxed);
+}
+
+fn shrunk(bytes: usize) {
+    IN_USE.fetch_sub(bytes as u64, Ordering::Relaxed);
+}
+
+// SAFETY: every method passes its arguments on to the system's allocator unchanged and returns what
+// that returns, so its guarantees hold; counting touches no memory of the caller.
+#[expect(unsafe_code, reason = "a global allocator cannot be written without")]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        grown(layout.size());
+        // SAFETY: the caller keeps the contract of `alloc`, which is that of the system's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        shrunk(layout.size());
+        // SAFETY: `pointer` came from `System` with this layout, for all allocations do.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        grown(bytes);
+        shrunk(layout.size());
+        // SAFETY: as for `dealloc`; the caller guarantees that `bytes` is valid for the alignment.
+        unsafe { System.realloc(pointer, layout, bytes) }
+    }
+}
+
+/// Bytes in use now.
+#[must_use]
+pub fn in_use() -> u64 {
+    IN_USE.load(Ordering::Relaxed)
+}
+
+/// Starts a new peak from what is in use now.
+pub fn reset_peak() {
+    PEAK.store(in_use(), Ordering::Relaxed);
+}
+
+/// Most bytes in use since the last reset.
+#[must_use]
+pub fn peak() -> u64 {
+    PEAK.load(Ordering::Relaxed)
+}

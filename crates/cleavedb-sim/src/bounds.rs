@@ -1,0 +1,167 @@
+//! Bounds: memory, open files and disk space of a load many times larger than the budget, on a
+//! real directory with real threads.
+//!
+//! Needs [`crate::allocator::Counting`] as the global allocator, or memory reads as zero.
+
+use cleavedb::{Db, Keyspace, KeyspaceOptions, Options};
+
+use crate::allocator;
+use crate::random::Random;
+use crate::session::{Check, Violation};
+
+/// Memory beyond a tenth above the budget that is allowed: code paths, thread stacks' buffers.
+const SLACK_BYTES: u64 = 16 << 20;
+
+/// Descriptors that are not tables: journal, manifest, directory, lock, standard streams.
+const FILES_BESIDE_TABLES: usize = 24;
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Figures {
+    /// Bytes of memory the database was given.
+    pub budget: u64,
+    /// Bytes written by the user.
+    pub loaded: u64,
+    /// Most bytes of memory in use, over what was in use before.
+    pub peak: u64,
+    /// Most descriptors open, over what was open before.
+    pub descriptors: usize,
+    /// Bytes on disk / live bytes at the end.
+    pub space_amplification: f64,
+    /// Bytes written to files / bytes written by the user.
+    pub write_amplification: f64,
+    /// Tables on disk at the end.
+    pub tables: usize,
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+}
+
+struct Loader {
+    keyspace: Keyspace,
+    random: Random,
+    keys: u64,
+    value: Vec<u8>,
+    descriptors: usize,
+    written: u64,
+}
+
+impl Loader {
+    /// Writes random keys and now and then reads: gets, and an iterator held across writes.
+    fn load(&mut self, bytes: u64) -> Check {
+        let goal = self.written + bytes;
+        let mut held = None;
+        let mut count = 0_u64;
+        while self.written < goal {
+            let key = format!("key{:012}", self.random.below(self.keys));
+            let noise = self.random.bits().to_le_bytes();
+            let at = self.random.index(self.value.len() - noise.len());
+            self.value[at..at + noise.len()].copy_from_slice(&noise);
+            self.keyspace.put(&key, &self.value)?;
+            self.written += (key.len() + self.value.len()) as u64;
+            count += 1;
+            if count.is_multiple_of(64) {
+                self.keyspace.get(format!("key{:012}", self.random.below(self.keys)))?;
+            }
+            if count.is_multiple_of(4096) {
+                self.descriptors = self.descriptors.max(descriptors());
+                held = Some(self.keyspace.iter());
+            }
+            if let Some(iterator) = &mut held
+                && count.is_multiple_of(32)
+                && iterator.next().transpose()?.is_none()
+            {
+                held = None;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Loads `times` the budget over keys that are all overwritten, and measures.
+///
+/// # Errors
+/// A bound broken.
+pub fn run(seed: u64, budget: u64, times: u64) -> Check<Figures> {
+    let directory = tempfile::Builder::new().prefix("cleavedb-bounds").tempdir();
+    let directory = directory.map_err(|error| Violation(error.to_string()))?;
+    let path = directory.path().join("db");
+    let before = allocator::in_use();
+    let files_before = descriptors();
+    allocator::reset_peak();
+    let open_files_max = 64;
+    let options = || Options::new().memory_budget(budget).open_files_max(open_files_max);
+    let db = options().open(&path)?;
+    let keyspace = db.keyspace("load", KeyspaceOptions::new())?;
+    let mut random = Random::new(seed);
+    let value: Vec<u8> = (0..1024).map(|_| random.bits() as u8).collect();
+    let keys = (budget * times / 1040 / 4).max(1000);
+    let mut loader = Loader { keyspace, random, keys, value, descriptors: 0, written: 0 };
+    loader.load(budget * times)?;
+    let mut pairs = 0_u64;
+    for item in loader.keyspace.iter() {
+        item?;
+        pairs += 1;
+    }
+    db.compact()?;
+    db.wait_idle()?;
+    let stats = db.stats();
+    let mut figures = Figures {
+        budget,
+        loaded: loader.written,
+        peak: allocator::peak().saturating_sub(before),
+        descriptors: loader.descriptors.max(descriptors()).saturating_sub(files_before),
+        space_amplification: stats.space_amplification,
+        write_amplification: stats.write_amplification,
+        tables: 0,
+    };
+    drop(loader);
+    db.close()?;
+    reopen(&options, &path, pairs, &mut figures)?;
+    figures.peak = figures.peak.max(allocator::peak().saturating_sub(before));
+    check(&figures, open_files_max)?;
+    Ok(figures)
+}
+
+/// Reopening counts too; afterwards the files are those that the manifest names.
+fn reopen(
+    options: &dyn Fn() -> Options,
+    path: &std::path::Path,
+    pairs: u64,
+    figures: &mut Figures,
+) -> Check {
+    let db: Db = options().open(path)?;
+    let keyspace = db.existing_keyspace("load")?;
+    let keyspace = keyspace.ok_or_else(|| Violation("the keyspace is gone".to_owned()))?;
+    let found = keyspace.iter().keys().count() as u64;
+    if found != pairs {
+        return Err(Violation(format!("{found} pairs instead of {pairs} after reopening")));
+    }
+    db.wait_idle()?;
+    let named: usize =
+        db.stats().keyspaces.iter().flat_map(|k| &k.levels).map(|level| level.files).sum();
+    let entries = std::fs::read_dir(path).map_err(|error| Violation(error.to_string()))?;
+    let names = entries.flatten().map(|entry| entry.file_name());
+    figures.tables = names
+        .filter(|name| std::path::Path::new(name).extension().is_some_and(|e| e == "tbl"))
+        .count();
+    if figures.tables != named {
+        return Err(Violation(format!("{} tables on disk, {named} in force", figures.tables)));
+    }
+    drop(keyspace);
+    Ok(db.close()?)
+}
+
+fn check(figures: &Figures, open_files_max: usize) -> Check {
+    let memory_max = figures.budget + figures.budget / 10 + SLACK_BYTES;
+    if figures.peak > memory_max {
+        return Err(Violation(format!("{} bytes of memory, allowed {memory_max}", figures.peak)));
+    }
+    let files_max = open_files_max + FILES_BESIDE_TABLES;
+    if figures.descriptors > files_max {
+        let found = figures.descriptors;
+        return Err(Violation(format!("{found} descriptors, allowed {files_max}")));
+    }
+    Ok(())
+}

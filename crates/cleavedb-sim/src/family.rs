@@ -1,0 +1,165 @@
+//! The test families by name, each ending in one line of figures.
+//!
+//! Used by the binary, by `cargo test` and by CI, so that all three mean the same.
+
+use std::path::Path;
+use std::sync::Mutex;
+
+use crate::crash::{Crasher, Depth, Figures};
+use crate::form::Form;
+use crate::generator::{Generator, Profile};
+use crate::harness::{Budget, spread};
+use crate::random::mix;
+use crate::session::{Check, Violation, lock};
+use crate::{bounds, damage, faults, isolation, kill, metamorphic, planted, small, sources};
+
+/// Random operation lists under every form.
+///
+/// # Errors
+/// The first violation; the same for every family.
+pub fn model(budget: &Budget) -> Check<String> {
+    let (seeds, operations) = metamorphic::campaign(budget, metamorphic::LIST)?;
+    Ok(format!("operations={operations} seeds={seeds} differences=0"))
+}
+
+/// Crash states of random lists.
+pub fn crash(budget: &Budget) -> Check<String> {
+    let total = Mutex::new(Figures::default());
+    let seeds = spread(budget, "crash", 1, |seed| {
+        let form = if seed == budget.seed { Form::base() } else { Form::drawn(mix(seed)) };
+        let mut crasher = Crasher::new(form, Depth::FULL, seed);
+        let outcome = crasher.run(&Generator::list(seed, Profile::crash(40)));
+        lock(&total).add(&crasher.figures);
+        budget.count(crasher.figures.states);
+        outcome
+    })?;
+    let total = lock(&total).clone();
+    Ok(format!(
+        "crash_states={} modes=8 seeds={seeds} points={} nested={} lost=0 holes=0 unopenable=0",
+        total.states, total.points, total.nested
+    ))
+}
+
+/// Crash states of all small lists.
+pub fn small(budget: &Budget) -> Check<String> {
+    let swept = small::sweep(budget, &Form::base())?;
+    Ok(format!(
+        "crash_states={} modes=8 sequences={} of={} points={} lost=0 holes=0 unopenable=0",
+        swept.figures.states, swept.sequences, swept.of, swept.figures.points
+    ))
+}
+
+/// A fault at every call, or at one in `one_in`.
+pub fn faults(budget: &Budget, one_in: u64) -> Check<String> {
+    let figures = faults::campaign(budget, one_in, 1)?;
+    Ok(format!(
+        "faults={} runs={} stopped={} full_disks={} violations=0 panics=0",
+        figures.faults, figures.runs, figures.stopped, figures.full
+    ))
+}
+
+/// Every damage to every byte, or to one in `one_in`.
+pub fn damage(budget: &Budget, one_in: u64) -> Check<String> {
+    let figures = damage::campaign(budget, one_in, 2)?;
+    let detected = if figures.live == figures.detected { 100 } else { 0 };
+    Ok(format!(
+        "damaged={} file_kinds={} wrong=0 silent=0 panics=0 torn={} verify_detected={detected}%",
+        figures.damaged,
+        figures.kinds.len(),
+        figures.torn
+    ))
+}
+
+/// Kills of child processes that run `program`.
+pub fn kills(program: &Path, budget: &Budget, kills: u64) -> Check<String> {
+    let figures = kill::campaign(program, budget, kills)?;
+    let (time, call) = (figures.by_time, figures.by_call);
+    let commits = figures.commits;
+    Ok(format!("kills={} at_calls={call} commits={commits} lost=0", time + call))
+}
+
+/// Histories of concurrent threads.
+pub fn isolation(budget: &Budget, transfers: u64) -> Check<String> {
+    let mut total = isolation::Figures::default();
+    let mut histories = 0;
+    while histories == 0 || !budget.is_spent() {
+        let seed = budget.seed_of(histories);
+        let figures =
+            isolation::run(seed, transfers).map_err(|v| v.context(format!("SEED={seed}")))?;
+        total.transfers += figures.transfers;
+        total.snapshots += figures.snapshots;
+        total.swaps += figures.swaps;
+        histories += 1;
+    }
+    Ok(format!(
+        "histories={histories} transfers={} snapshots={} swaps={} anomalies=0",
+        total.transfers, total.snapshots, total.swaps
+    ))
+}
+
+/// Memory, files and space of a load of `times` the memory budget.
+pub fn bounds(budget: &Budget, memory_budget: u64, times: u64) -> Check<String> {
+    let figures = bounds::run(budget.seed, memory_budget, times)?;
+    Ok(format!(
+        "budget={} loaded={} memory_peak={} descriptors={} tables={} leaked=0 space_amp={:.2} \
+         write_amp={:.2}",
+        figures.budget,
+        figures.loaded,
+        figures.peak,
+        figures.descriptors,
+        figures.tables,
+        figures.space_amplification,
+        figures.write_amplification
+    ))
+}
+
+/// Planted bugs; `all` runs every family against every bug. Prints the table.
+pub fn planted(seed: u64, seconds: u64, all: bool, only: Option<&str>) -> Check<String> {
+    let matrix = planted::matrix(seed, seconds, all, only);
+    println!("{}", planted::table(&matrix));
+    for (name, row) in &matrix {
+        for (family, what) in row {
+            if let Some(what) = what {
+                let first = what.lines().next().unwrap_or_default();
+                println!("{name}: {family}: {}", first.chars().take(200).collect::<String>());
+            }
+        }
+    }
+    let (planted, caught) = (matrix.len(), planted::caught(&matrix));
+    let figure = format!("planted={planted} caught={caught}");
+    if planted == caught { Ok(figure) } else { Err(Violation(figure)) }
+}
+
+/// Marks that no seed can promise, with what meets them instead.
+const MET_ELSEWHERE: [(&str, &str); 12] = [
+    ("batched_read_short", "the kernel's choice; tests of io"),
+    ("direct_io_refused", "a file system without direct I/O; tests of io"),
+    ("fallocate_refused", "a file system without fallocate; tests of io"),
+    ("ring_failed", "a kernel without io_uring; tests of io"),
+    ("log_preallocation_unsupported", "a file system without fallocate; tests of log"),
+    ("log_chain_ends_in_unborn_segment", "the manifest names segments first; tests of log"),
+    ("log_damage_below_watermark", "the tear rule mostly speaks first; tests of log"),
+    ("operator_failed_in_compaction", "the harness's operators do not fail; tests of index"),
+    ("partial_merge_in_compaction", "folds mostly come first here; asserted by tests of index"),
+    ("keyspace_dropped_during_flush", "a race of threads; tests of engine"),
+    ("skip_list_insert_raced", "a race of threads; tests of memory"),
+    ("table_batch_reads_what_another_reads", "a race of threads; tests of table"),
+];
+
+/// Every mark in the engine must have been hit `least` times in this process.
+pub fn marks(least: u64) -> Check<String> {
+    let counts = cleavedb::sim::marks();
+    let names = sources::marks();
+    let count = |name: &str| counts.get(name).copied().unwrap_or(0);
+    let rare: Vec<String> = names
+        .iter()
+        .filter(|name| !MET_ELSEWHERE.iter().any(|(elsewhere, _)| elsewhere == name))
+        .filter(|name| count(name) < least)
+        .map(|name| format!("{name}={}", count(name)))
+        .collect();
+    if rare.is_empty() {
+        let (all, elsewhere) = (names.len(), MET_ELSEWHERE.len());
+        return Ok(format!("marks={all} each_at_least={least} met_elsewhere={elsewhere}"));
+    }
+    Err(Violation(format!("marks hit fewer than {least} times: {}", rare.join(" "))))
+}

@@ -1,0 +1,227 @@
+//! Forms: the same database under other options. Widths are tiny, so that every structure splits,
+//! rolls and merges within a few hundred operations.
+//!
+//! Plain data. Invariant R1: no form changes what a read returns.
+
+use std::time::Duration;
+
+use cleavedb::sim::Widths;
+use cleavedb::{Compression, Durability, IndexKind, Options};
+
+use crate::operators;
+use crate::random::Random;
+
+/// One set of options.
+#[derive(Clone, Debug)]
+pub struct Form {
+    /// What is special about it.
+    pub name: String,
+    /// Sizes of structures.
+    pub widths: Widths,
+    /// Index of the keyspaces.
+    pub index: IndexKind,
+    /// Whether the last keyspace has the naive index.
+    pub mixed: bool,
+    /// Compression by level.
+    pub compression: Option<Vec<Compression>>,
+    /// Bytes of memory.
+    pub memory_budget: u64,
+    /// Interval of the background sync.
+    pub sync_interval: Duration,
+    /// Durability of writes that name none.
+    pub durability: Durability,
+    /// Direct reads and writes.
+    pub direct: bool,
+    /// Table files open at once.
+    pub open_files_max: usize,
+    /// Bytes set aside.
+    pub reserve_bytes: u64,
+    /// On the real file system with real threads.
+    pub native: bool,
+}
+
+/// Widths at which a few kilobytes fill every structure.
+#[must_use]
+pub fn tiny() -> Widths {
+    Widths {
+        memtable_bytes: 4 << 10,
+        frozen_memtables_max: 2,
+        journal_segment_bytes: 4 << 10,
+        replay_bytes_max: 64 << 10,
+        manifest_bytes_max: 2 << 10,
+        block_bytes: 256,
+        restart_interval: 4,
+        table_bytes: 2 << 10,
+        level0_runs_trigger: 2,
+        level_base_bytes_min: 8 << 10,
+        level_ratio: 3,
+        subcompaction_bytes_min: 8 << 10,
+    }
+}
+
+impl Form {
+    /// The form all others differ from in a few points.
+    #[must_use]
+    pub fn base() -> Self {
+        Self {
+            name: "tiny".to_owned(),
+            widths: tiny(),
+            index: IndexKind::Lsm,
+            mixed: true,
+            compression: None,
+            memory_budget: 4 << 20,
+            sync_interval: Duration::from_secs(1),
+            durability: Durability::Buffered,
+            direct: false,
+            open_files_max: 512,
+            reserve_bytes: 8 << 10,
+            native: false,
+        }
+    }
+
+    fn named(name: &str, change: impl FnOnce(&mut Self)) -> Self {
+        let mut form = Self { name: name.to_owned(), ..Self::base() };
+        change(&mut form);
+        form
+    }
+
+    /// All forms. Pairwise combinations come from [`Form::drawn`].
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        vec![
+            Self::base(),
+            Self::named("naive index", |form| form.index = IndexKind::Naive),
+            Self::named("large memtable", |form| {
+                form.widths.memtable_bytes = 64 << 10;
+                form.mixed = false;
+            }),
+            Self::named("smallest memtable, one frozen", |form| {
+                form.widths.memtable_bytes = 1 << 10;
+                form.widths.frozen_memtables_max = 1;
+            }),
+            Self::named("restart at every entry, tiny blocks", |form| {
+                form.widths.block_bytes = 64;
+                form.widths.restart_interval = 1;
+            }),
+            Self::named("blocks of 4 KiB, restart every 16", |form| {
+                form.widths.block_bytes = 4096;
+                form.widths.restart_interval = 16;
+                form.widths.table_bytes = 16 << 10;
+            }),
+            Self::named("LZ4 on every level", |form| {
+                form.compression = Some(vec![Compression::Lz4]);
+            }),
+            Self::named("zstd below level 0", |form| {
+                form.compression = Some(vec![Compression::None, Compression::Zstd]);
+            }),
+            Self::named("ratio 2, tables of one kilobyte", |form| {
+                form.widths.level_ratio = 2;
+                form.widths.table_bytes = 1 << 10;
+                form.widths.level_base_bytes_min = 4 << 10;
+            }),
+            Self::named("ratio 10, four runs in level 0", |form| {
+                form.widths.level_ratio = 10;
+                form.widths.level0_runs_trigger = 4;
+            }),
+            Self::named("parallel parts always", |form| form.widths.subcompaction_bytes_min = 1),
+            Self::named("parallel parts never", |form| {
+                form.widths.subcompaction_bytes_min = u64::MAX;
+                form.compression = Some(vec![Compression::None]);
+            }),
+            Self::named("smallest memory budget, few files", |form| {
+                form.memory_budget = 1 << 20;
+                form.open_files_max = 16;
+            }),
+            Self::named("sync at once, replay bounded", |form| {
+                form.sync_interval = Duration::from_millis(1);
+                form.durability = Durability::Sync;
+                form.widths.replay_bytes_max = 4 << 10;
+            }),
+            Self::named("journal segments of one kilobyte", |form| {
+                form.widths.journal_segment_bytes = 1 << 10;
+                form.sync_interval = Duration::ZERO;
+            }),
+            Self::named("manifest rolls at every edit", |form| {
+                form.widths.manifest_bytes_max = 1;
+                form.reserve_bytes = 0;
+            }),
+            Self::named("real disk, threads", |form| form.native = true),
+            Self::named("real disk, threads, direct I/O", |form| {
+                form.native = true;
+                form.direct = true;
+                form.widths.subcompaction_bytes_min = 1;
+            }),
+        ]
+    }
+
+    /// The forms on the simulated disk.
+    #[must_use]
+    pub fn simulated() -> Vec<Self> {
+        Self::all().into_iter().filter(|form| !form.native).collect()
+    }
+
+    /// A simulated form drawn for a seed, every option by itself.
+    #[must_use]
+    pub fn drawn(seed: u64) -> Self {
+        let random = &mut Random::new(seed);
+        let none = vec![Compression::None];
+        let dense = vec![Compression::None, Compression::Lz4, Compression::Zstd];
+        let mut form = Self { name: format!("drawn {seed}"), ..Self::base() };
+        form.widths = Widths {
+            memtable_bytes: *random.pick(&[1 << 10, 2 << 10, 4 << 10, 16 << 10]),
+            frozen_memtables_max: *random.pick(&[1, 2, 3]),
+            journal_segment_bytes: *random.pick(&[512, 1 << 10, 4 << 10, 64 << 10]),
+            replay_bytes_max: *random.pick(&[4 << 10, 16 << 10, 256 << 10]),
+            manifest_bytes_max: *random.pick(&[1, 512, 2 << 10, 64 << 10]),
+            block_bytes: *random.pick(&[64, 256, 1024, 4096]),
+            restart_interval: *random.pick(&[1, 2, 4, 16]),
+            table_bytes: *random.pick(&[512, 2 << 10, 8 << 10]),
+            level0_runs_trigger: *random.pick(&[1, 2, 4]),
+            level_base_bytes_min: *random.pick(&[2 << 10, 8 << 10, 32 << 10]),
+            level_ratio: *random.pick(&[2, 3, 10]),
+            subcompaction_bytes_min: *random.pick(&[1, 8 << 10, u64::MAX]),
+        };
+        form.compression = random.pick(&[None, Some(none), Some(dense)]).clone();
+        form.mixed = random.chance(3, 4);
+        form.memory_budget = *random.pick(&[1 << 20, 4 << 20]);
+        form.sync_interval = Duration::from_millis(*random.pick(&[0, 1, 100, 1000]));
+        form.reserve_bytes = *random.pick(&[0, 4 << 10]);
+        if random.chance(1, 8) {
+            form.index = IndexKind::Naive;
+        }
+        if random.chance(1, 8) {
+            form.durability = Durability::Sync;
+        }
+        form
+    }
+
+    /// The engine's options, without the environment.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        let mut options = Options::new()
+            .durability(self.durability)
+            .sync_interval(self.sync_interval)
+            .memory_budget(self.memory_budget)
+            .background_threads(2)
+            .direct_reads(self.direct)
+            .direct_writes(self.direct)
+            .open_files_max(self.open_files_max)
+            .reserve_bytes(self.reserve_bytes)
+            .widths(self.widths.clone());
+        for operator in operators::all() {
+            options = options.merge_operator(operator);
+        }
+        options
+    }
+}
+
+impl Form {
+    /// The form of a name, or the base.
+    #[must_use]
+    pub fn find(name: &str) -> Self {
+        if let Some(seed) = name.strip_prefix("drawn ").and_then(|seed| seed.parse().ok()) {
+            return Self::drawn(seed);
+        }
+        Self::all().into_iter().find(|form| form.name == name).unwrap_or_else(Self::base)
+    }
+}
