@@ -1,0 +1,159 @@
+# The steps of .ci/run, in order. Each is a function step_NAME that fails by a failing command.
+# note TEXT puts one line into the final table; absent WHY marks a tool that cannot be had.
+
+STEPS=(
+    toolchain fetch fmt clippy test doctest doc examples demo io_uring
+    harness planted shuttle fuzz_replay fuzz_build asan miri
+)
+
+HOST=$(rustc -vV | sed -n 's/^host: //p')
+
+note() {
+    echo "note: $*"
+    echo "$*" >>"${CI_NOTE:-/dev/null}"
+}
+
+absent() { note "absent: $*"; }
+
+# Number of tests that passed in a log of cargo test; fails where none ran, since a filter that
+# matches nothing would otherwise pass in silence.
+count_tests() {
+    local passed
+    passed=$(sed -n 's/^test result: ok\. \([0-9]*\) passed.*/\1/p' "$1" | awk '{ sum += $1 } END { print sum + 0 }')
+    [ "${passed:-0}" -gt 0 ] || { echo "no test ran" >&2; return 1; }
+    note "$passed tests"
+}
+
+# Runs a command, keeps what it prints in $LOG as well.
+LOG=${TMPDIR:-/tmp}/cleavedb-ci-$$.log
+logged() { "$@" 2>&1 | tee "$LOG"; }
+trap 'rm -f "$LOG"' EXIT
+
+step_toolchain() {
+    local component
+    for component in rustfmt clippy; do
+        cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1 || rustup component add "$component"
+    done
+    rustc --version
+    cargo --version
+    note "$(rustc --version), $(nproc) cores, $(uname -sr)"
+}
+
+step_fetch() { cargo fetch --locked; }
+
+step_fmt() { cargo fmt --all --check; }
+
+# All features (the harness switches them on), then the engine as users build it.
+step_clippy() {
+    cargo clippy --locked --workspace --all-targets -- -D warnings
+    cargo clippy --locked -p cleavedb --all-targets -- -D warnings
+}
+
+# The command of the README.
+step_test() {
+    logged cargo test --locked --workspace
+    count_tests "$LOG"
+}
+
+step_doctest() {
+    logged cargo test --locked -p cleavedb --doc
+    count_tests "$LOG"
+}
+
+step_doc() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps; }
+
+step_examples() {
+    local example name count=0
+    for example in crates/cleavedb/examples/*.rs; do
+        name=$(basename "$example" .rs)
+        echo "example $name"
+        cargo run --locked -q -p cleavedb --example "$name"
+        count=$((count + 1))
+    done
+    note "$count examples"
+}
+
+# The command line tool as users build it, on a folder that everybody has.
+step_demo() {
+    local store
+    cargo build --locked --release --bin cleave
+    store=$(mktemp -d)
+    target/release/cleave demo docs
+    target/release/cleave load "$store/db" docs
+    target/release/cleave verify "$store/db"
+    note "$(target/release/cleave count "$store/db") files of docs/ loaded and verified"
+    rm -rf "$store"
+}
+
+# Where the kernel allows io_uring, batched reads must have used it.
+step_io_uring() {
+    logged cargo test --locked -p cleavedb --features planted --lib io::native -- --nocapture
+    count_tests "$LOG"
+    local mode
+    mode=$(sed -n 's/.*batched reads by \([a-z_]*\).*/\1/p' "$LOG" | head -1)
+    [ -n "$mode" ] || { echo "the tests of io::native did not say how they read" >&2; return 1; }
+    if [ "$(cat /proc/sys/kernel/io_uring_disabled 2>/dev/null || echo 2)" = 0 ] &&
+        [ "$mode" != io_uring ]; then
+        absent "io_uring is enabled here, but a filter refuses it: $mode"
+    else
+        note "batched reads by $mode"
+    fi
+}
+
+# The harness at CI size.
+step_harness() {
+    cargo build --locked --release -p cleavedb-sim
+    WORKERS=${WORKERS:-$(nproc)} logged target/release/cleavedb-sim ci
+    note "$(tail -n 1 "$LOG")"
+}
+
+# Each deliberate bug must be caught.
+step_planted() {
+    cargo build --locked --release -p cleavedb-sim
+    WORKERS=${WORKERS:-$(nproc)} logged target/release/cleavedb-sim planted
+    note "$(tail -n 1 "$LOG")"
+}
+
+step_shuttle() {
+    SCHEDULES=${SCHEDULES:-10000} RUSTFLAGS="--cfg shuttle" logged \
+        cargo test --locked -p cleavedb --lib --target-dir target/shuttle shuttle
+    count_tests "$LOG"
+}
+
+step_fuzz_replay() {
+    logged cargo test --locked -p cleavedb --features sim --test fuzz_replay -- --nocapture
+    count_tests "$LOG"
+    note "$(grep -o 'fuzz_replay .*' "$LOG" | tail -n 1)"
+}
+
+# The fuzz targets compile (fuzzing itself runs outside CI). libFuzzer is C++.
+step_fuzz_build() {
+    command -v c++ >/dev/null || { absent "no C++ compiler for libFuzzer"; return 0; }
+    cargo check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
+    note "$(grep -c '^\[\[bin\]\]' fuzz/Cargo.toml) targets compile"
+}
+
+# Address sanitizer over the engine's unit tests, on stable.
+step_asan() {
+    case $HOST in
+        *-linux-gnu) ;;
+        *) absent "no address sanitizer for $HOST"; return 0 ;;
+    esac
+    RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address -Cdebuginfo=1" \
+        logged cargo test --locked -p cleavedb --features planted --lib \
+        --target "$HOST" --target-dir target/asan
+    count_tests "$LOG"
+}
+
+# Miri over the unsafe memory code (the block cache beside it has none).
+step_miri() {
+    if ! cargo +nightly miri --version >/dev/null 2>&1; then
+        timeout 300 rustup toolchain install nightly --profile minimal --component miri,rust-src ||
+            { absent "nightly with miri cannot be installed"; return 0; }
+    fi
+    cargo +nightly miri setup >/dev/null 2>&1 || { absent "miri's library cannot be built"; return 0; }
+    MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=4 \
+        logged cargo +nightly miri test --locked -p cleavedb --lib --target-dir target/miri -- \
+        memory::arena memory::skip_list memory::memtable
+    count_tests "$LOG"
+}
