@@ -1,7 +1,5 @@
 //! Opening stores and keyspaces the way each command may: only some commands create.
 
-use std::fs::{File, TryLockError};
-use std::ops::Deref;
 use std::path::Path;
 
 use cleavedb::{Db, ErrorKind, Keyspace, KeyspaceOptions, Options};
@@ -22,47 +20,22 @@ pub enum Access {
     Create,
 }
 
-/// File that the engine locks while a store is open for writing.
-const LOCK_FILE: &str = "LOCK";
-
-/// An open store. While a store is open for reading it is locked against writers, as writing
-/// locks it against everyone else: the files of a store that is being written come and go.
-pub struct Store {
-    db: Db,
-    _readers_lock: Option<File>,
-}
-
-impl Deref for Store {
-    type Target = Db;
-
-    fn deref(&self) -> &Db {
-        &self.db
-    }
-}
-
-impl Store {
-    /// Closes the store and tells what could not be made durable.
-    pub fn close(self) -> Result<()> {
-        Ok(self.db.close()?)
-    }
-}
-
 /// Opens the store in `dir`.
-pub fn open(dir: &Path, access: Access) -> Result<Store> {
+pub fn open(dir: &Path, access: Access) -> Result<Db> {
     open_with(Options::new(), dir, access)
 }
 
 /// Opens the store in `dir` with more options.
-pub fn open_with(options: Options, dir: &Path, access: Access) -> Result<Store> {
+pub fn open_with(options: Options, dir: &Path, access: Access) -> Result<Db> {
     attempt(options, dir, access)?.map_err(|error| explain(dir, error))
 }
 
 /// Opens the store in `dir`, leaving it to the caller to judge the engine's refusal.
-pub fn try_open(dir: &Path, access: Access) -> Result<cleavedb::Result<Store>> {
+pub fn try_open(dir: &Path, access: Access) -> Result<cleavedb::Result<Db>> {
     attempt(Options::new(), dir, access)
 }
 
-fn attempt(options: Options, dir: &Path, access: Access) -> Result<cleavedb::Result<Store>> {
+fn attempt(options: Options, dir: &Path, access: Access) -> Result<cleavedb::Result<Db>> {
     let shown = dir.display();
     if dir.exists() && !dir.is_dir() {
         return Err(Failure::usage(format!("'{shown}' is a file; name a store's directory")));
@@ -74,38 +47,19 @@ fn attempt(options: Options, dir: &Path, access: Access) -> Result<cleavedb::Res
              first"
         )));
     }
-    let lock = if access == Access::Read { lock_for_reading(dir)? } else { None };
     Ok(options
         .create_if_missing(access == Access::Create)
         .read_only(access == Access::Read)
-        .open(dir)
-        .map(|db| Store { db, _readers_lock: lock }))
-}
-
-/// Shares the store's lock with other readers, without writing anything. A store whose lock file
-/// is missing (a copy of the data files) cannot be in use.
-fn lock_for_reading(dir: &Path) -> Result<Option<File>> {
-    let Ok(file) = File::open(dir.join(LOCK_FILE)) else { return Ok(None) };
-    match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => Err(in_use(dir)),
-        // A file system without locks has no users to be told apart.
-        Err(TryLockError::Error(_)) => Ok(None),
-        Ok(()) => Ok(Some(file)),
-    }
-}
-
-fn in_use(dir: &Path) -> Failure {
-    let dir = dir.display();
-    Failure::usage(format!("the store in '{dir}' is open in another process; end that one first"))
+        .open(dir))
 }
 
 /// The failure for an error of opening, with what to do about it.
 pub fn explain(dir: &Path, error: cleavedb::Error) -> Failure {
-    if error.kind() == ErrorKind::InUse {
-        return in_use(dir);
-    }
     let dir = dir.display();
     match error.kind() {
+        ErrorKind::InUse => Failure::usage(format!(
+            "the store in '{dir}' is open in another process; end that one first"
+        )),
         ErrorKind::NotFound => Failure::usage(format!(
             "there is no store in '{dir}'; name another directory, or create one with \
              `cleave put {dir} KEY VALUE` or `cleave load {dir} FILE`"

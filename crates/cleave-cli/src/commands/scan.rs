@@ -2,14 +2,14 @@
 
 use std::ops::Bound;
 
-use cleavedb::{Keyspace, RangeIter};
+use cleavedb::{Db, Keyspace, RangeIter};
 
 use crate::args::{Bounds, Count, Place, Scan};
 use crate::bytes;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::records::{LineFormat, encode};
-use crate::store::{self, Access, Store};
+use crate::store::{self, Access};
 
 /// A range of keys as bytes.
 enum KeyRange {
@@ -49,7 +49,7 @@ impl KeyRange {
 }
 
 /// The store, and the pairs of the range if there is anything in the keyspace.
-fn open(place: &Place, bounds: &Bounds) -> Result<(Store, Option<RangeIter>)> {
+fn open(place: &Place, bounds: &Bounds) -> Result<(Db, Option<RangeIter>)> {
     let range = KeyRange::parse(bounds, place.hex)?;
     let db = store::open(&place.dir, Access::Read)?;
     let pairs = store::existing(&db, &place.keyspace)?.map(|keyspace| range.open(&keyspace));

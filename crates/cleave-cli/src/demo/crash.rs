@@ -18,7 +18,7 @@ use crate::args::{Demo, DemoWriter};
 use crate::demo::report::{Kill, Report};
 use crate::failure::{Failure, Result};
 use crate::progress;
-use crate::store::{self, Access, Store};
+use crate::store::{self, Access};
 
 /// Keyspace of the batches.
 const KEYSPACE: &str = "crash";
@@ -92,7 +92,7 @@ pub fn write_until_killed(args: &DemoWriter) -> Result<()> {
 pub fn kill_and_recover(
     args: &Demo,
     dir: &Path,
-    open: &dyn Fn(Access) -> Result<Store>,
+    open: &dyn Fn(Access) -> Result<Db>,
     report: &mut Report,
 ) -> Result<()> {
     let mut first = 0;

@@ -15,7 +15,7 @@ use crate::args::Demo;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::progress;
-use crate::store::{self, Access, Store};
+use crate::store::{self, Access};
 
 pub use crash::write_until_killed;
 
@@ -108,7 +108,7 @@ fn run(args: &Demo, folder: &Path, dir: &Path) -> Result<Report> {
     Ok(report)
 }
 
-fn open(memory_budget: u64, dir: &Path, access: Access) -> Result<Store> {
+fn open(memory_budget: u64, dir: &Path, access: Access) -> Result<Db> {
     store::open_with(Options::new().memory_budget(memory_budget), dir, access)
 }
 

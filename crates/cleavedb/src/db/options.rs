@@ -91,7 +91,8 @@ impl Options {
         error_if_exists: bool
     }
     setter! {
-        /// Write nothing, not even the lock file; needs an existing database. Default: false.
+        /// Write nothing, not even a lock file; needs an existing database. Default: false. Any
+        /// number of readers may have a database open at a time, and no writer beside them.
         read_only: bool
     }
     setter! {
@@ -176,7 +177,23 @@ impl Options {
     /// `NotFound`, `AlreadyExists`, `InUse`, `Corruption`, `Unsupported`, `Mismatch`, `Io`,
     /// `NoSpace`.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
-        let (path, durability) = (path.as_ref(), self.durability);
+        let path = path.as_ref();
+        self.check()?;
+        let io =
+            self.io().map_err(|cause| Error::io("starting background threads", path, cause))?;
+        self.open_in(io, path)
+    }
+
+    /// Opens the database in a world of the caller's choice.
+    pub(crate) fn open_in(self, io: Io, path: &Path) -> Result<Db> {
+        let durability = self.durability;
+        let widths = self.effective_widths();
+        let engine = Engine::open(io, path, self.into_settings(), widths)?;
+        Ok(Db::new(Handle::new(engine, durability)))
+    }
+
+    /// Refuses values out of range.
+    fn check(&self) -> Result<()> {
         if self.memory_budget < MEMORY_BUDGET_MIN {
             let least = MEMORY_BUDGET_MIN;
             return Err(Error::invalid(format!("memory_budget must be at least {least} bytes")));
@@ -185,11 +202,7 @@ impl Options {
             let least = OPEN_FILES_MIN;
             return Err(Error::invalid(format!("open_files_max must be at least {least}")));
         }
-        let io =
-            self.io().map_err(|cause| Error::io("starting background threads", path, cause))?;
-        let widths = self.effective_widths();
-        let engine = Engine::open(io, path, self.into_settings(), widths)?;
-        Ok(Db::new(Handle::new(engine, durability)))
+        Ok(())
     }
 
     /// Removes a database: every file of it, and the directory if nothing else is in it.

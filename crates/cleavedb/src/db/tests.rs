@@ -3,9 +3,13 @@
 mod admin;
 mod basics;
 mod concurrency;
+mod locks;
 
 use tempfile::TempDir;
 
+use crate::base::sync::Arc;
+use crate::io::Io;
+use crate::io::memory_disk::MemoryDisk;
 use crate::{Db, Keyspace, KeyspaceOptions, Options};
 
 /// A fresh directory and a path in it for a database.
@@ -13,6 +17,11 @@ fn scratch() -> (TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     (dir, path)
+}
+
+/// A world in memory: its disk, and what a database needs to run there.
+fn world(disk: &MemoryDisk) -> Io {
+    Io::simulated(Arc::new(disk.clone()))
 }
 
 /// Small enough that a few thousand writes flush and compact.

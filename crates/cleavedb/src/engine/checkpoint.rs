@@ -12,7 +12,7 @@ use crate::base::sync::Arc;
 use crate::engine::Engine;
 use crate::engine::commit::{Task, Work};
 use crate::engine::journal::JournalEdit;
-use crate::engine::recover::lock;
+use crate::engine::lock::lock_for_writing;
 use crate::io::Purpose;
 use crate::io::disk::OpenMode;
 use crate::log::writer::AppendError;
@@ -32,7 +32,7 @@ impl Engine {
             .disk
             .create_dir(target)
             .map_err(|cause| Error::io("creating the checkpoint", target, cause))?;
-        let _lock = lock(&self.io, target)?;
+        let _lock = lock_for_writing(&self.io, target)?;
         manifest::begin_creation(&self.io, target, &self.uuid).map_err(AppendError::into_error)?;
         // No edit until the list is complete; what it names cannot be unlinked before.
         let edits_wait = self.manifest.lock();

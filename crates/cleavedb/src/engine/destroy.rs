@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::names::{CURRENT, LOCK, is_draft, parse_file_name};
-use crate::engine::recover::lock;
+use crate::engine::lock::lock_for_writing;
 use crate::io::Io;
 use crate::manifest::{State, probe};
 
@@ -17,7 +17,7 @@ pub(crate) fn destroy(io: &Io, dir: &Path) -> Result<()> {
             Error::new(ErrorKind::NotFound, "there is no database in this directory").in_file(dir)
         );
     }
-    let held = lock(io, dir)?;
+    let held = lock_for_writing(io, dir)?;
     let failed = |cause| Error::io("removing the database", dir, cause);
     remove_if_there(io, &dir.join(CURRENT))?;
     io.disk.sync_dir(dir).map_err(failed)?;
@@ -27,8 +27,9 @@ pub(crate) fn destroy(io: &Io, dir: &Path) -> Result<()> {
             remove_if_there(io, &dir.join(&entry.name))?;
         }
     }
-    drop(held);
+    // Removed while held: nobody else can hold a lock on this file and think that it counts.
     remove_if_there(io, &dir.join(LOCK))?;
+    drop(held);
     if io.disk.read_dir(dir).map_err(failed)?.is_empty() {
         io.disk.remove_dir(dir).map_err(failed)?;
     }

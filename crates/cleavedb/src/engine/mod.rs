@@ -17,6 +17,7 @@ pub(crate) mod flush;
 pub(crate) mod health;
 pub(crate) mod journal;
 pub(crate) mod keyspaces;
+pub(crate) mod lock;
 pub(crate) mod metrics;
 pub(crate) mod pacing;
 pub(crate) mod read;

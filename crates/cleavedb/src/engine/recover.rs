@@ -14,7 +14,7 @@ use crate::base::entry::{FileId, KeyspaceId, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::file_ids::FileIds;
 use crate::base::marks::mark;
-use crate::base::names::{FileKind, LOCK, file_name, is_draft, parse_file_name};
+use crate::base::names::{FileKind, file_name, is_draft, parse_file_name};
 use crate::base::obsolete::ObsoleteFiles;
 use crate::base::section::{Section, SectionTag};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,6 +26,7 @@ use crate::engine::catalogue::{Catalogue, KeyspaceEdit, KeyspaceState};
 use crate::engine::commit::CommitQueue;
 use crate::engine::health::Health;
 use crate::engine::journal::{Journal, JournalEdit, Segment};
+use crate::engine::lock::{lock_for_reading, lock_for_writing};
 use crate::engine::metrics::Metrics;
 use crate::engine::reserve::Reserve;
 use crate::engine::room::PressureGauge;
@@ -340,10 +341,15 @@ fn find_or_create(io: &Io, dir: &Path, settings: &Settings) -> Result<Option<Box
         return Err(absent());
     }
     if settings.read_only {
-        return Ok(None);
+        let lock = lock_for_reading(io, dir)?;
+        // It may have been destroyed before the lock was taken.
+        return match manifest::probe(io, dir)? {
+            State::Present => Ok(lock),
+            State::Absent | State::Unfinished => Err(absent()),
+        };
     }
     create_dir(io, dir)?;
-    let lock = lock(io, dir)?;
+    let lock = lock_for_writing(io, dir)?;
     match manifest::probe(io, dir)? {
         State::Present if settings.error_if_exists => {
             return Err(
@@ -364,17 +370,6 @@ fn find_or_create(io: &Io, dir: &Path, settings: &Settings) -> Result<Option<Box
         }
     }
     Ok(Some(lock))
-}
-
-/// Takes the exclusive lock of a directory.
-pub(crate) fn lock(io: &Io, dir: &Path) -> Result<Box<dyn LockGuard>> {
-    io.disk.lock(&dir.join(LOCK)).map_err(|cause| match cause.kind() {
-        std::io::ErrorKind::WouldBlock => {
-            Error::new(ErrorKind::InUse, "the database is open elsewhere; close it there first")
-                .in_file(dir)
-        }
-        _ => Error::io("locking the database", dir, cause),
-    })
 }
 
 fn create_dir(io: &Io, dir: &Path) -> Result<()> {

@@ -34,7 +34,16 @@ pub(crate) struct DirEntry {
     pub(crate) len: u64,
 }
 
-/// Holds an exclusive lock on a path until dropped.
+/// Who else may hold a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockMode {
+    /// Other shared holders, no exclusive one.
+    Shared,
+    /// Nobody.
+    Exclusive,
+}
+
+/// Holds a lock on a path until dropped.
 pub(crate) trait LockGuard: Send + Sync {}
 
 /// Read `buffer.len()` bytes at `offset` of `file`; `result` holds the outcome afterwards.
@@ -73,9 +82,10 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Whether a file or directory of that name exists.
     fn exists(&self, path: &Path) -> io::Result<bool>;
-    /// Takes an exclusive lock, creating the file; `WouldBlock` where another holds it, whether
-    /// in this process or another one.
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>>;
+    /// Takes a lock without waiting; `WouldBlock` where a holder, in this process or another one,
+    /// stands against it. An exclusive lock creates its file; a shared one writes nothing, is
+    /// `NotFound` where there is no file, and `Unsupported` where the file system has no locks.
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Box<dyn LockGuard>>;
     /// Performs many reads at once (io_uring, or a pool of threads where the kernel refuses it).
     fn read_batch(&self, reads: &mut [BatchRead]);
     /// How [`Disk::read_batch`] works here: "io_uring", "threads" or "sequential".

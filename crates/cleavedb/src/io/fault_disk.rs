@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::base::sync::{Arc, Mutex};
-use crate::io::disk::{BatchRead, DirEntry, Disk, DiskFile, LockGuard, OpenMode};
+use crate::io::disk::{BatchRead, DirEntry, Disk, DiskFile, LockGuard, LockMode, OpenMode};
 use crate::io::fault_disk::file::FaultFile;
 use crate::io::memory_disk::MemoryDisk;
 #[cfg(feature = "sim")]
@@ -317,9 +317,9 @@ impl Disk for FaultDisk {
         self.inner.exists(path)
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Box<dyn LockGuard>> {
         self.faults.check(CallKind::Lock)?;
-        self.inner.lock(path)
+        self.inner.lock(path, mode)
     }
 
     fn read_batch(&self, reads: &mut [BatchRead]) {

@@ -14,12 +14,12 @@ mod file;
 mod image;
 mod state;
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::base::sync::{Arc, Mutex};
-use crate::io::disk::{BatchRead, DirEntry, Disk, DiskFile, LockGuard, OpenMode};
+use crate::io::disk::{BatchRead, DirEntry, Disk, DiskFile, LockGuard, LockMode, OpenMode};
+use crate::io::held_locks::HeldLocks;
 use crate::io::memory_disk::file::MemoryFile;
 use crate::io::memory_disk::image::Image;
 use crate::io::memory_disk::state::{
@@ -41,7 +41,7 @@ pub struct MemoryDisk {
 struct Shared {
     state: Mutex<State>,
     observer: Mutex<Option<Observer>>,
-    locks: Mutex<BTreeSet<PathBuf>>,
+    locks: Mutex<HeldLocks<InodeId>>,
 }
 
 impl Default for MemoryDisk {
@@ -62,7 +62,7 @@ impl MemoryDisk {
             shared: Arc::new(Shared {
                 state: Mutex::new(state),
                 observer: Mutex::new(None),
-                locks: Mutex::new(BTreeSet::new()),
+                locks: Mutex::new(HeldLocks::new()),
             }),
         }
     }
@@ -348,19 +348,17 @@ impl Disk for MemoryDisk {
         Ok(self.shared.state.lock().lookup(path).is_ok())
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Box<dyn LockGuard>> {
         let path = absolute(path);
-        if self.shared.locks.lock().contains(&path) {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        if !self.exists(&path)? {
+        if mode == LockMode::Exclusive && !self.exists(&path)? {
             let inode = self.create_file(&path)?;
             drop(MemoryFile::new(self.clone(), inode, true));
         }
-        if !self.shared.locks.lock().insert(path.clone()) {
+        let inode = self.shared.state.lock().lookup(&path)?;
+        if !self.shared.locks.lock().take(inode, mode) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        Ok(Box::new(MemoryLock { shared: self.shared.clone(), path }))
+        Ok(Box::new(MemoryLock { shared: self.shared.clone(), inode }))
     }
 
     fn read_batch(&self, reads: &mut [BatchRead]) {
@@ -374,17 +372,17 @@ impl Disk for MemoryDisk {
     }
 }
 
-/// A lock on a path of the memory disk.
+/// A lock on a file of the memory disk.
 struct MemoryLock {
     shared: Arc<Shared>,
-    path: PathBuf,
+    inode: InodeId,
 }
 
 impl LockGuard for MemoryLock {}
 
 impl Drop for MemoryLock {
     fn drop(&mut self) {
-        self.shared.locks.lock().remove(&self.path);
+        self.shared.locks.lock().give_back(self.inode);
     }
 }
 

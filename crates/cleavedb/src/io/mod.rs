@@ -7,6 +7,7 @@ pub(crate) mod disk;
 pub(crate) mod executor;
 #[cfg(any(test, feature = "sim"))]
 pub(crate) mod fault_disk;
+mod held_locks;
 pub(crate) mod limiter;
 #[cfg(any(test, feature = "sim"))]
 pub(crate) mod memory_disk;

@@ -21,7 +21,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::base::marks::mark;
 use crate::base::sync::Arc;
-use crate::io::disk::{BatchRead, DirEntry, Disk, DiskFile, LockGuard, OpenMode};
+use crate::io::disk::{BatchRead, DirEntry, Disk, DiskFile, LockGuard, LockMode, OpenMode};
 use crate::io::native::batch::Batches;
 use crate::io::native::file::NativeFile;
 
@@ -155,8 +155,8 @@ impl Disk for NativeDisk {
         }
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        Ok(Box::new(lock::NativeLock::take(path)?))
+    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Box<dyn LockGuard>> {
+        Ok(Box::new(lock::NativeLock::take(path, mode)?))
     }
 
     fn read_batch(&self, reads: &mut [BatchRead]) {

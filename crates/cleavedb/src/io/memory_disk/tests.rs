@@ -1,5 +1,7 @@
 //! The crash model, mode by mode, and the file system it pretends to be.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 const PLAIN: OpenMode = OpenMode { direct: false, random: false };
@@ -266,12 +268,31 @@ fn the_observer_sees_the_disk_before_each_mutating_call() {
 #[test]
 fn locks_are_exclusive_end_with_the_guard_and_do_not_survive_a_crash() {
     let disk = MemoryDisk::new();
-    let guard = disk.lock(Path::new("LOCK")).unwrap();
-    let again = disk.lock(Path::new("/LOCK")).err().unwrap();
+    let exclusive = |disk: &MemoryDisk, path: &str| disk.lock(Path::new(path), LockMode::Exclusive);
+    let guard = exclusive(&disk, "LOCK").unwrap();
+    let again = exclusive(&disk, "/LOCK").err().unwrap();
     assert_eq!(again.kind(), io::ErrorKind::WouldBlock);
-    drop(disk.crash_image(CrashMode::All, 0).lock(Path::new("LOCK")).unwrap());
+    drop(exclusive(&disk.crash_image(CrashMode::All, 0), "LOCK").unwrap());
     drop(guard);
-    drop(disk.lock(Path::new("LOCK")).unwrap());
+    drop(exclusive(&disk, "LOCK").unwrap());
+}
+
+#[test]
+fn shared_locks_go_together_and_create_nothing() {
+    let disk = MemoryDisk::new();
+    let (path, kind) = (Path::new("LOCK"), |error: io::Error| error.kind());
+    let missing = disk.lock(path, LockMode::Shared).err().map(kind);
+    assert_eq!((missing, disk.mutations()), (Some(io::ErrorKind::NotFound), 0));
+    let writer = disk.lock(path, LockMode::Exclusive).unwrap();
+    assert_eq!(disk.lock(path, LockMode::Shared).err().map(kind), Some(io::ErrorKind::WouldBlock));
+    drop(writer);
+    let first = disk.lock(path, LockMode::Shared).unwrap();
+    let second = disk.lock(path, LockMode::Shared).unwrap();
+    drop(first);
+    let refused = disk.lock(path, LockMode::Exclusive).err().map(kind);
+    assert_eq!(refused, Some(io::ErrorKind::WouldBlock));
+    drop(second);
+    drop(disk.lock(path, LockMode::Exclusive).unwrap());
 }
 
 #[test]

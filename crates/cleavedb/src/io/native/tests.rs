@@ -4,6 +4,8 @@
 
 use std::io::ErrorKind;
 
+use rustix::fs::FlockOperation;
+
 use super::*;
 use crate::io::aligned::AlignedBuffer;
 use crate::io::disk::DIRECT_ALIGN;
@@ -114,11 +116,67 @@ fn lengths_can_be_reserved_cut_and_extended() {
 fn a_lock_excludes_this_process_too_and_ends_with_its_guard() {
     let root = directory();
     let path = root.path().join("LOCK");
-    let guard = NativeDisk::new().lock(&path).unwrap();
-    let refused = NativeDisk::new().lock(&path).err().unwrap();
-    assert_eq!(refused.kind(), ErrorKind::WouldBlock);
+    let guard = NativeDisk::new().lock(&path, LockMode::Exclusive).unwrap();
+    for mode in [LockMode::Exclusive, LockMode::Shared] {
+        let refused = NativeDisk::new().lock(&path, mode).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::WouldBlock);
+    }
     drop(guard);
-    drop(NativeDisk::new().lock(&path).unwrap());
+    drop(NativeDisk::new().lock(&path, LockMode::Exclusive).unwrap());
+}
+
+#[test]
+fn shared_locks_go_together_and_create_nothing() {
+    let root = directory();
+    let path = root.path().join("LOCK");
+    let disk = NativeDisk::new();
+    let missing = disk.lock(&path, LockMode::Shared).err().unwrap();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+    assert!(!disk.exists(&path).unwrap());
+    drop(disk.lock(&path, LockMode::Exclusive).unwrap());
+    let first = disk.lock(&path, LockMode::Shared).unwrap();
+    let second = disk.lock(&path, LockMode::Shared).unwrap();
+    drop(first);
+    let refused = disk.lock(&path, LockMode::Exclusive).err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::WouldBlock);
+    drop(second);
+    drop(disk.lock(&path, LockMode::Exclusive).unwrap());
+}
+
+/// Another process is not in this one's registry: only the kernel knows of its lock.
+#[test]
+fn the_kernel_keeps_other_processes_out() {
+    let root = directory();
+    let path = root.path().join("LOCK");
+    let disk = NativeDisk::new();
+    drop(disk.lock(&path, LockMode::Exclusive).unwrap());
+    let other = open_path(&path, OFlags::RDONLY).unwrap();
+    let allowed = |mode| match disk.lock(&path, mode) {
+        Ok(_) => true,
+        Err(e) => {
+            assert_eq!(e.kind(), ErrorKind::WouldBlock);
+            false
+        }
+    };
+    rustix::fs::flock(&other, FlockOperation::LockShared).unwrap();
+    assert!(allowed(LockMode::Shared) && !allowed(LockMode::Exclusive));
+    rustix::fs::flock(&other, FlockOperation::LockExclusive).unwrap();
+    assert!(!allowed(LockMode::Shared) && !allowed(LockMode::Exclusive));
+    drop(other);
+    assert!(allowed(LockMode::Exclusive), "a refusal left something behind");
+}
+
+#[test]
+fn a_lock_on_a_file_that_lost_its_name_bars_nobody() {
+    let root = directory();
+    let path = root.path().join("LOCK");
+    let disk = NativeDisk::new();
+    let old = disk.lock(&path, LockMode::Exclusive).unwrap();
+    disk.remove_file(&path).unwrap();
+    let new = disk.lock(&path, LockMode::Exclusive).unwrap();
+    drop(old);
+    assert!(disk.lock(&path, LockMode::Exclusive).is_err());
+    drop(new);
 }
 
 /// Random reads in batches, compared with the file's bytes.
