@@ -47,7 +47,7 @@ shuttle:
 
 # The fuzz corpus and seeded mutations of it, on stable.
 fuzz-replay:
-    cargo test -p cleavedb-sim --test fuzz_replay
+    cargo test --workspace --test fuzz_replay -- --nocapture
 
 # One fuzz target for a while (needs nightly and cargo-fuzz).
 fuzz target seconds="60":

@@ -1,7 +1,8 @@
 //! Every fuzz entry on its committed corpus and on seeded mutations of it: on stable, in seconds.
 //!
 //! `UPDATE_CORPUS=1` writes the seeds anew that the engine's writers make (after a format change).
-//! `SEED`, `FUZZ_MUTATIONS` (per entry) and `FUZZ_ENTRY` choose; a failure saves the input.
+//! `SEED`, `FUZZ_MUTATIONS` and `FUZZ_SECONDS` (least per entry) and `FUZZ_ENTRY` choose; a
+//! failure saves the input.
 #![cfg(feature = "sim")]
 #![allow(
     clippy::expect_used,
@@ -14,6 +15,8 @@
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use cleavedb::sim::fuzz::{ENTRIES, Entry, seeds};
 
@@ -109,46 +112,71 @@ fn environment(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
+/// How long to mutate the corpus of one entry: so many mutations, then until so much time is over.
+#[derive(Clone, Copy)]
+struct Effort {
+    seed: u64,
+    mutations: u64,
+    time: Duration,
+}
+
+/// Replays the corpus of one entry and mutations of it; returns how many of each.
+fn replay(name: &str, entry: Entry, effort: Effort) -> (u64, u64) {
+    let corpus = corpus(name);
+    assert!(!corpus.is_empty(), "the corpus of {name} is empty");
+    let mut accepted = 0;
+    for (file, bytes) in &corpus {
+        accepted += u64::from(run(name, entry, bytes, &file.display().to_string()));
+    }
+    assert!(accepted > 0, "no input in the corpus of {name} is valid: fuzzing stays shallow");
+    let (begun, seed) = (Instant::now(), effort.seed);
+    let mut random = Random(seed);
+    let (mut number, mut deep) = (0, 0);
+    while number < effort.mutations || begun.elapsed() < effort.time {
+        let input = &corpus[random.below(corpus.len())].1;
+        let other = &corpus[random.below(corpus.len())].1;
+        let mutated = mutate(input, other, &mut random);
+        let from = format!("mutation {number} of seed {seed}");
+        deep += u64::from(run(name, entry, &mutated, &from));
+        number += 1;
+    }
+    println!("{name:20} corpus {:3}, mutations {number}, {deep} still valid", corpus.len());
+    (corpus.len() as u64, number)
+}
+
 #[test]
 fn no_input_makes_a_decoder_fail() {
-    let seed = environment("SEED", 1);
-    let mutations = environment("FUZZ_MUTATIONS", MUTATIONS);
-    let (mut entries, mut inputs) = (0u64, 0);
+    let effort = Effort {
+        seed: environment("SEED", 1),
+        mutations: environment("FUZZ_MUTATIONS", MUTATIONS),
+        time: Duration::from_secs(environment("FUZZ_SECONDS", 0)),
+    };
     if std::env::var_os("UPDATE_CORPUS").is_some() {
         write_seeds();
     }
     let only = std::env::var("FUZZ_ENTRY").ok();
-    for (name, entry) in ENTRIES {
-        if only.as_ref().is_some_and(|only| only != name) {
-            continue;
+    let chosen = |name: &str| only.as_ref().is_none_or(|only| only == name);
+    let entries: Vec<_> = ENTRIES.iter().filter(|(name, _)| chosen(name)).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = (0, 0);
+        while let Some((name, entry)) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (inputs, mutations) = replay(name, *entry, effort);
+            done = (done.0 + inputs, done.1 + mutations);
         }
-        let corpus = corpus(name);
-        assert!(!corpus.is_empty(), "the corpus of {name} is empty");
-        entries += 1;
-        let mut accepted = 0;
-        for (file, bytes) in &corpus {
-            accepted += u64::from(run(name, *entry, bytes, &file.display().to_string()));
-            inputs += 1;
-        }
-        assert!(accepted > 0, "no input in the corpus of {name} is valid: fuzzing stays shallow");
-        let mut random = Random(seed);
-        let mut deep = 0;
-        for number in 0..mutations {
-            let input = &corpus[random.below(corpus.len())].1;
-            let other = &corpus[random.below(corpus.len())].1;
-            let mutated = mutate(input, other, &mut random);
-            deep += u64::from(run(
-                name,
-                *entry,
-                &mutated,
-                &format!("mutation {number} of seed {seed}"),
-            ));
-        }
-        println!("{name:20} corpus {:3}, mutations {mutations}, {deep} still valid", corpus.len());
-    }
+        done
+    };
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let done: Vec<(u64, u64)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no input fails")).collect()
+    });
+    let (inputs, mutations) =
+        done.into_iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     println!(
-        "fuzz_replay entries={entries} corpus={inputs} mutations={} failures=0 seed={seed}",
-        mutations * entries
+        "fuzz_replay entries={} corpus={inputs} mutations={mutations} failures=0 seed={}",
+        entries.len(),
+        effort.seed
     );
 }
 
