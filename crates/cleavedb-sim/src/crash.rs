@@ -249,7 +249,7 @@ impl Crasher {
         let Some(state) = progress.state(index) else { return Ok(index) };
         compare(&store, state)?;
         self.probe(&store, state)?;
-        verify(&store)?;
+        verify(&store.db)?;
         if !world.settle(STEPS_MAX) {
             return Err(Violation("background work does not come to an end".to_owned()));
         }

@@ -11,7 +11,9 @@ use crate::generator::{Generator, Profile};
 use crate::harness::{Budget, spread};
 use crate::random::mix;
 use crate::session::{Check, Violation, lock};
-use crate::{bounds, damage, faults, isolation, kill, metamorphic, planted, small, sources};
+use crate::{
+    bounds, closing, damage, faults, isolation, kill, metamorphic, planted, small, sources,
+};
 
 /// Random operation lists under every form.
 ///
@@ -97,6 +99,20 @@ pub fn isolation(budget: &Budget, transfers: u64) -> Check<String> {
     ))
 }
 
+/// Databases closed while threads write and compact.
+pub fn closing(budget: &Budget) -> Check<String> {
+    let cancelled = || cleavedb::sim::marks().get("compaction_cancelled").copied().unwrap_or(0);
+    let before = cancelled();
+    let figures = closing::campaign(budget)?;
+    Ok(format!(
+        "closings={} writes={} refused={} compactions_cancelled={} lost=0",
+        figures.closings,
+        figures.writes,
+        figures.refused,
+        cancelled() - before
+    ))
+}
+
 /// Memory, files and space of a load of `times` the memory budget.
 pub fn bounds(budget: &Budget, memory_budget: u64, times: u64) -> Check<String> {
     let figures = bounds::run(budget.seed, memory_budget, times)?;
@@ -151,15 +167,21 @@ pub fn marks(least: u64) -> Check<String> {
     let counts = cleavedb::sim::marks();
     let names = sources::marks();
     let count = |name: &str| counts.get(name).copied().unwrap_or(0);
-    let rare: Vec<String> = names
-        .iter()
-        .filter(|name| !MET_ELSEWHERE.iter().any(|(elsewhere, _)| elsewhere == name))
-        .filter(|name| count(name) < least)
-        .map(|name| format!("{name}={}", count(name)))
-        .collect();
-    if rare.is_empty() {
-        let (all, elsewhere) = (names.len(), MET_ELSEWHERE.len());
-        return Ok(format!("marks={all} each_at_least={least} met_elsewhere={elsewhere}"));
+    let met_elsewhere = |name: &str| MET_ELSEWHERE.iter().any(|(elsewhere, _)| *elsewhere == name);
+    let mut rarest: Vec<(u64, &String)> =
+        names.iter().filter(|name| !met_elsewhere(name)).map(|name| (count(name), name)).collect();
+    rarest.sort_unstable();
+    let list = |rare: &[(u64, &String)]| {
+        let rare: Vec<String> =
+            rare.iter().map(|(count, name)| format!("{name}={count}")).collect();
+        rare.join(" ")
+    };
+    let short = rarest.partition_point(|(count, _)| *count < least);
+    if short > 0 {
+        let rare = list(rarest.get(..short).unwrap_or_default());
+        return Err(Violation(format!("marks hit fewer than {least} times: {rare}")));
     }
-    Err(Violation(format!("marks hit fewer than {least} times: {}", rare.join(" "))))
+    let (all, elsewhere) = (names.len(), MET_ELSEWHERE.len());
+    let rarest = list(rarest.get(..3).unwrap_or_default());
+    Ok(format!("marks={all} each_at_least={least} met_elsewhere={elsewhere} rarest: {rarest}"))
 }

@@ -306,7 +306,7 @@ impl<'a> Faulty<'a> {
         if !self.alternatives.iter().any(|state| state.fingerprint() == fingerprint) {
             self.progress.place(&dump, self.progress.after_power_loss())?;
         }
-        verify(&store)?;
+        verify(&store.db)?;
         if !world.settle(STEPS_MAX) {
             return Err(Violation("background work does not come to an end".to_owned()));
         }

@@ -109,7 +109,7 @@ pub fn run(form: &Form, seed: u64, capacity: u64) -> Check {
     let outcome = filler.store.change(change);
     outcome.map_err(|e| Violation(format!("the disk was enlarged, yet {e:?}")))?;
     filler.state.apply(change);
-    verify(&filler.store)?;
+    verify(&filler.store.db)?;
     filler.store.db.sync()?;
     let image = disk.crash_image(CrashMode::None, seed);
     let world = World::on(image, seed);

@@ -203,7 +203,7 @@ impl Killer {
             self.state = state.clone();
         }
         compare(&store, &self.state)?;
-        verify(&store)?;
+        verify(&store.db)?;
         Ok(store.db.close()?)
     }
 

@@ -54,6 +54,8 @@ enum Family {
         #[arg(long, default_value_t = 2000)]
         transfers: u64,
     },
+    /// Databases closed while threads write and compact
+    Closing,
     /// Memory, open files and disk space of a large load
     Bounds {
         /// Memory budget in MiB
@@ -112,6 +114,7 @@ fn run(family: Family) -> Check<String> {
         Family::Damage { one_in } => family::damage(&budget, one_in),
         Family::Kills { count } => family::kills(&program()?, &budget, count),
         Family::Isolation { transfers } => family::isolation(&budget, transfers),
+        Family::Closing => family::closing(&budget),
         Family::Bounds { budget_mib, times } => family::bounds(&budget, budget_mib << 20, times),
         Family::Planted { all, only, seconds } => {
             family::planted(budget.seed, seconds, all, only.as_deref())
@@ -137,6 +140,7 @@ fn campaign() -> Check<String> {
     report("faults", family::faults(&share(15), 1))?;
     report("damage", family::damage(&share(10), 1))?;
     report("isolation", family::isolation(&share(3), 2000))?;
+    report("closing", family::closing(&share(1)))?;
     report("kills", family::kills(&program()?, &share(7), u64::MAX))?;
     report("marks", family::marks(MARKS_LEAST))?;
     Ok("campaign: no violation".to_owned())
@@ -159,6 +163,7 @@ fn ci() -> Check<String> {
     report("faults", family::faults(&until(50_000), 1))?;
     report("damage", family::damage(&until(200_000), 1))?;
     report("isolation", family::isolation(&Budget::new(seed, 30), 2000))?;
+    report("closing", family::closing(&until(1000)))?;
     report("kills", family::kills(&program()?, &until(300), 300))?;
     report("marks", family::marks(MARKS_LEAST))?;
     Ok("ci: no violation".to_owned())

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use cleavedb::{Durability, ErrorKind, RangeIter, Snapshot};
+use cleavedb::{Db, Durability, ErrorKind, RangeIter, Snapshot};
 
 use crate::explain::explain;
 use crate::form::Form;
@@ -442,7 +442,7 @@ impl Session {
     }
 
     fn verify(&mut self) -> Check {
-        verify(self.store()?)
+        verify(&self.store()?.db)
     }
 
     fn stats(&mut self) -> Check {
@@ -515,8 +515,8 @@ pub fn compare(store: &Store, state: &State) -> Check {
 ///
 /// # Errors
 /// Its findings.
-pub fn verify(store: &Store) -> Check {
-    let report = store.db.verify(&mut |_, _| {})?;
+pub fn verify(db: &Db) -> Check {
+    let report = db.verify(&mut |_, _| {})?;
     match report.problems.first() {
         None => Ok(()),
         Some(problem) => Err(Violation(format!(

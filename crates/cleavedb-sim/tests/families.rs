@@ -53,3 +53,8 @@ fn kills() {
 fn isolation() {
     show("isolation", family::isolation(&Budget::from_environment(SECONDS), 400));
 }
+
+#[test]
+fn closing() {
+    show("closing", family::closing(&Budget::from_environment(SECONDS)));
+}

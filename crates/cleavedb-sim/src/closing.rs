@@ -1,0 +1,165 @@
+//! Closing under load: threads write and compact on the real disk while another closes.
+//!
+//! Invariants: C1 a write is acknowledged and found at the next open, or refused with `Closed`.
+//! C2 a compaction that is cut short leaves no trace. C3 closing ends.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cleavedb::{Db, ErrorKind, Keyspace, KeyspaceOptions};
+
+use crate::form::Form;
+use crate::harness::{Budget, guarded};
+use crate::random::Random;
+use crate::session::{Check, Violation, verify};
+use crate::world::World;
+
+/// Threads that write; each counts its own keys up.
+const WRITERS: u64 = 2;
+/// Keys of one writer: few, so that versions pile up and compactions have work.
+const KEYS: u64 = 3000;
+/// Bytes of a value.
+const VALUE_BYTES: usize = 60;
+/// Most writes of all threads before closing begins.
+const WRITES_MAX: u64 = 3000;
+
+/// What has been counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Figures {
+    /// Databases closed under load.
+    pub closings: u64,
+    /// Writes acknowledged.
+    pub writes: u64,
+    /// Calls refused since the database was closed.
+    pub refused: u64,
+}
+
+fn key(writer: u64, version: u64) -> String {
+    format!("{writer}/{:04}", version % KEYS)
+}
+
+fn value(version: u64) -> String {
+    format!("{version:0VALUE_BYTES$}")
+}
+
+/// True where a call was done, false where it was refused since the database is closed.
+fn done(outcome: cleavedb::Result<()>) -> Check<bool> {
+    match outcome {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::Closed => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A database and what its writers have been told.
+struct Load {
+    db: Db,
+    keyspace: Keyspace,
+    /// The newest version each writer has acknowledged.
+    acknowledged: [AtomicU64; WRITERS as usize],
+}
+
+impl Load {
+    /// Writes versions after `from` until it is refused.
+    fn write(&self, writer: u64, from: u64) -> Check<u64> {
+        for version in from + 1.. {
+            if !done(self.keyspace.put(key(writer, version), value(version)))? {
+                return Ok(1);
+            }
+            self.acknowledged[writer as usize].store(version, Ordering::Release);
+        }
+        Ok(0)
+    }
+
+    /// Compacts everything again and again until it is refused.
+    fn compact(&self) -> Check<u64> {
+        while done(self.keyspace.compact())? {}
+        Ok(1)
+    }
+
+    fn sum(&self) -> u64 {
+        self.acknowledged.iter().map(|newest| newest.load(Ordering::Acquire)).sum()
+    }
+
+    /// Exactly what was acknowledged is there, and the store is sound.
+    fn check(&self, former: &[u64]) -> Check {
+        for (writer, newest) in former.iter().enumerate() {
+            for version in newest.saturating_sub(KEYS - 1).max(1)..=*newest {
+                let found = self.keyspace.get(key(writer as u64, version))?;
+                if found.as_deref() != Some(value(version).as_bytes()) {
+                    let found = found.map(|value| value.escape_ascii().to_string());
+                    return Err(Violation(format!("version {version} of {newest}: {found:?}")));
+                }
+            }
+        }
+        verify(&self.db)
+    }
+}
+
+/// One opening, a load of random length, and the closing in the midst of it.
+fn round(world: &World, form: &Form, random: &mut Random, newest: &mut [u64]) -> Check<Figures> {
+    let db = world.options(form).open(&world.path)?;
+    let keyspace = db.keyspace("counted", KeyspaceOptions::default())?;
+    let load = Load { db, keyspace, acknowledged: Default::default() };
+    load.check(newest)?;
+    let (before, writes) = (newest.iter().sum::<u64>(), random.below(WRITES_MAX));
+    for (counter, newest) in load.acknowledged.iter().zip(&*newest) {
+        counter.store(*newest, Ordering::Release);
+    }
+    let refused = std::thread::scope(|scope| {
+        let load = &load;
+        let mut threads = Vec::new();
+        for (writer, &from) in newest.iter().enumerate() {
+            threads.push(scope.spawn(move || load.write(writer as u64, from)));
+        }
+        threads.push(scope.spawn(|| load.compact()));
+        while load.sum() < before + writes && !threads.iter().any(|thread| thread.is_finished()) {
+            std::thread::yield_now();
+        }
+        let mut outcome = load.db.clone().close().map(|()| 0).map_err(Violation::from);
+        for thread in threads {
+            let panicked = |_| Err(Violation("panic: a thread ended".to_owned()));
+            let ended = thread.join().unwrap_or_else(panicked);
+            outcome = outcome.and_then(|sum| Ok(sum + ended?));
+        }
+        outcome
+    })?;
+    for (newest, counter) in newest.iter_mut().zip(&load.acknowledged) {
+        *newest = counter.load(Ordering::Acquire);
+    }
+    Ok(Figures { closings: 1, writes: load.sum() - before, refused })
+}
+
+/// Tables of some thousand entries: a merge takes long enough to be cut short, and has few syncs.
+fn form() -> Form {
+    let mut form = Form { name: "closing".to_owned(), ..Form::find("real disk, threads") };
+    form.widths.memtable_bytes = 64 << 10;
+    form.widths.journal_segment_bytes = 256 << 10;
+    form.widths.replay_bytes_max = 512 << 10;
+    form.widths.block_bytes = 1 << 10;
+    form.widths.table_bytes = 512 << 10;
+    form.widths.level_base_bytes_min = 512 << 10;
+    form.widths.subcompaction_bytes_min = 128 << 10;
+    form
+}
+
+/// Closes under load until the budget is spent, at least once.
+///
+/// # Errors
+/// What was lost, or should not be there.
+pub fn campaign(budget: &Budget) -> Check<Figures> {
+    let form = form();
+    let world = World::native().map_err(|error| Violation(error.to_string()))?;
+    let mut random = Random::new(budget.seed);
+    let mut newest = vec![0; WRITERS as usize];
+    let mut total = Figures::default();
+    while total.closings == 0 || !budget.is_spent() {
+        let name = format!("closing {} SEED={}", total.closings, budget.seed);
+        let figures = guarded(&name, || round(&world, &form, &mut random, &mut newest));
+        let figures = figures.map_err(|violation| violation.context(name))?;
+        total.closings += 1;
+        total.writes += figures.writes;
+        total.refused += figures.refused;
+        budget.count(1);
+    }
+    Ok(total)
+}
