@@ -57,9 +57,15 @@ pub fn ratio(part: u64, whole: u64) -> f64 {
 }
 
 /// An open engine with one ordered map. All methods may be called from several threads.
+///
+/// Calls are virtual: one indirect jump, about a nanosecond, the same for every engine, where the
+/// cheapest call of any of them takes several hundred.
 pub trait Engine: Send + Sync {
     /// Its name and version.
     fn name(&self) -> String;
+
+    /// How it was opened, in words that let another repeat it. Printed with every result.
+    fn settings(&self) -> String;
 
     /// Stores one pair.
     ///

@@ -14,6 +14,7 @@ pub mod measure;
 pub mod phase;
 pub mod report;
 pub mod runner;
+pub mod selftest;
 pub mod workload;
 
 pub use engine::{Engine, EngineStats, Settings, WriteBatch};

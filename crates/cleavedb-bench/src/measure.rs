@@ -51,6 +51,7 @@ impl Latencies {
             p50: micros(histogram.value_at_quantile(0.5)),
             p99: micros(histogram.value_at_quantile(0.99)),
             p999: micros(histogram.value_at_quantile(0.999)),
+            p9999: micros(histogram.value_at_quantile(0.9999)),
             max: micros(histogram.max()),
         }
     }
@@ -69,6 +70,8 @@ pub struct LatencySummary {
     pub p99: f64,
     /// 99.9th percentile.
     pub p999: f64,
+    /// 99.99th percentile.
+    pub p9999: f64,
     /// Largest.
     pub max: f64,
 }
@@ -79,6 +82,22 @@ pub fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The figure on the line `name` of a file of the kernel such as `/proc/self/status`, in the unit
+/// it stands in; 0 where there is none.
+fn kernel_figure(path: &str, name: &str) -> u64 {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.split_whitespace().next())
+        .and_then(|figure| figure.parse().ok())
+        .unwrap_or(0)
+}
+
+/// Most resident memory this process has had; 0 where the kernel does not tell.
+#[must_use]
+pub fn peak_memory_bytes() -> u64 {
+    kernel_figure("/proc/self/status", "VmHWM") * 1024
 }
 
 /// Bytes this process has caused the device to read and write so far.
@@ -94,12 +113,7 @@ impl DeviceBytes {
     /// Reads the kernel's account; zeros where it keeps none.
     #[must_use]
     pub fn now() -> Self {
-        let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
-        let field = |name: &str| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")?.trim().parse().ok())
-                .unwrap_or(0)
-        };
+        let field = |name| kernel_figure("/proc/self/io", name);
         Self { read: field("read_bytes"), written: field("write_bytes") }
     }
 

@@ -34,7 +34,13 @@ pub struct PhaseReport {
     pub cpu_us_per_operation: f64,
     /// Bytes this process moved to and from the device, settling included.
     pub device_bytes: DeviceBytes,
-    /// Bytes the engine wrote by key and value bytes it was given; 0 for phases that only read.
+    /// Key and value bytes the workload wrote.
+    pub user_bytes_written: u64,
+    /// Bytes this process sent to the device by [`PhaseReport::user_bytes_written`]: the write
+    /// amplification that is measured alike for every engine.
+    pub device_write_amplification: f64,
+    /// Bytes the engine says it wrote by key and value bytes it was given; 0 for phases that only
+    /// read.
     pub write_amplification: f64,
     /// Disk bytes by live bytes after the phase.
     pub space_amplification: f64,
@@ -49,6 +55,8 @@ pub struct PhaseReport {
 pub struct Report {
     /// The engine's own name and version.
     pub engine: String,
+    /// How it was opened.
+    pub engine_settings: String,
     /// What was asked for.
     pub plan: Plan,
     /// What the device can do by itself, where the run measured it.
@@ -57,6 +65,8 @@ pub struct Report {
     pub phases: Vec<PhaseReport>,
     /// The engine's own statistics at the end.
     pub engine_stats: serde_json::Value,
+    /// Most memory the process had at any time of its life.
+    pub peak_memory_bytes: u64,
 }
 
 impl fmt::Display for Report {
@@ -76,6 +86,9 @@ impl fmt::Display for Report {
             bytes(plan.settings.memory_budget),
             plan.seed,
         )?;
+        if !self.engine_settings.is_empty() {
+            writeln!(f, "settings: {}", self.engine_settings)?;
+        }
         if let Some(device) = &self.device {
             write!(f, "{device}")?;
         }
@@ -125,7 +138,11 @@ fn row(phase: &PhaseReport) -> String {
     let _ = write!(
         row,
         " {:>6} {:>6}",
-        amplification(phase.write_amplification),
+        amplification(if phase.write_amplification > 0.0 {
+            phase.write_amplification
+        } else {
+            phase.device_write_amplification
+        }),
         amplification(phase.space_amplification)
     );
     if phase.settle_seconds >= 0.1 {

@@ -18,7 +18,7 @@ use crate::data::{Dataset, KEY_BYTES};
 use crate::device::{Probe, probe};
 use crate::engine::{Engine, EngineStats, Settings};
 use crate::engines;
-use crate::measure::{DeviceBytes, Latencies, processor_time};
+use crate::measure::{DeviceBytes, Latencies, peak_memory_bytes, processor_time};
 use crate::phase::Phase;
 use crate::report::{PhaseReport, Report};
 use crate::workload::{Generator, Shape};
@@ -129,10 +129,12 @@ pub fn run(plan: &Plan, dir: &Path, observer: &mut dyn Observer) -> Result<Repor
     let only_device = plan.phases.iter().all(|phase| *phase == Phase::Device);
     let mut report = Report {
         engine: plan.engine.clone(),
+        engine_settings: String::new(),
         plan: plan.clone(),
         device: None,
         phases: Vec::new(),
         engine_stats: serde_json::Value::Null,
+        peak_memory_bytes: 0,
     };
     if only_device {
         report.device = Some(probe_device(plan, dir, observer)?);
@@ -140,6 +142,7 @@ pub fn run(plan: &Plan, dir: &Path, observer: &mut dyn Observer) -> Result<Repor
     }
     let engine = engines::open(&plan.engine, dir, &plan.settings)?;
     report.engine = engine.name();
+    report.engine_settings = engine.settings();
     let data = Dataset::new(plan.num, plan.value_bytes, plan.seed);
     let items = AtomicU64::new(plan.num.max(1));
     for &phase in &plan.phases {
@@ -153,6 +156,7 @@ pub fn run(plan: &Plan, dir: &Path, observer: &mut dyn Observer) -> Result<Repor
         observer.finished(phase);
     }
     report.engine_stats = engine.stats().detail;
+    report.peak_memory_bytes = peak_memory_bytes();
     Ok(report)
 }
 
@@ -185,6 +189,7 @@ struct Outcome {
     operations: u64,
     found: u64,
     bytes: u64,
+    written: u64,
 }
 
 /// One phase about to run.
@@ -223,6 +228,7 @@ impl Stage<'_> {
         let processor = processor_time().saturating_sub(processor_before);
         let stats = self.engine.stats();
         let operations = outcome.operations.max(1) as f64;
+        let device_bytes = DeviceBytes::now().since(device_before);
         Ok(PhaseReport {
             phase: self.phase,
             unit: self.phase.unit(),
@@ -234,7 +240,9 @@ impl Stage<'_> {
             megabytes_per_second: outcome.bytes as f64 / 1e6 / seconds,
             latency_us: outcome.latencies.summary(),
             cpu_us_per_operation: processor.as_secs_f64() * 1e6 / operations,
-            device_bytes: DeviceBytes::now().since(device_before),
+            device_bytes,
+            user_bytes_written: outcome.written,
+            device_write_amplification: crate::engine::ratio(device_bytes.written, outcome.written),
             write_amplification: if self.phase.writes() {
                 write_amplification(&stats_before, &stats)
             } else {
@@ -286,6 +294,7 @@ impl Stage<'_> {
             sum.operations += outcome.operations;
             sum.found += outcome.found;
             sum.bytes += outcome.bytes;
+            sum.written += outcome.written;
         }
         Ok(sum)
     }

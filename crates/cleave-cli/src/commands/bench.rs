@@ -45,11 +45,8 @@ pub fn bench(args: Bench, json: bool) -> Result<()> {
 }
 
 fn plan_of(args: Bench) -> Result<Plan> {
-    let known: Vec<_> = cleavedb_bench::engines::ALL.iter().map(|(name, _)| *name).collect();
-    if !known.contains(&args.engine.as_str()) {
-        let message = format!("no engine '{}'; choose one of {}", args.engine, known.join(", "));
-        return Err(Failure::usage(message));
-    }
+    cleavedb_bench::engines::find(&args.engine)
+        .map_err(|error| Failure::usage(error.to_string()))?;
     let most = cleavedb::VALUE_BYTES_MAX;
     let value_bytes = usize::try_from(args.value_size).ok().filter(|&size| size <= most);
     let seconds = args.seconds.filter(|seconds| *seconds > 0.0);

@@ -14,6 +14,7 @@ struct Cleave {
     db: Db,
     pairs: Keyspace,
     durability: Durability,
+    settings: String,
 }
 
 /// Opens or creates a store in `dir`.
@@ -27,12 +28,23 @@ pub(super) fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
         .background_threads(settings.background_threads)
         .open(dir)?;
     let pairs = db.keyspace(KEYSPACE, KeyspaceOptions::new().merge_operator(operators::U64_ADD))?;
-    Ok(Box::new(Cleave { db, pairs, durability }))
+    let settings = format!(
+        "defaults; memory_budget={} durability={durability:?} direct_reads={direct} \
+         direct_writes={direct} background_threads={}",
+        settings.memory_budget,
+        settings.background_threads,
+        direct = settings.direct,
+    );
+    Ok(Box::new(Cleave { db, pairs, durability, settings }))
 }
 
 impl Engine for Cleave {
     fn name(&self) -> String {
         format!("cleavedb {}", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn settings(&self) -> String {
+        self.settings.clone()
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {

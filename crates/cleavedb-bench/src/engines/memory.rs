@@ -42,6 +42,10 @@ impl Engine for Memory {
         "memory".to_owned()
     }
 
+    fn settings(&self) -> String {
+        "a map behind one lock; nothing is stored".to_owned()
+    }
+
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.write().insert(key.to_vec(), value.to_vec());
         Ok(())

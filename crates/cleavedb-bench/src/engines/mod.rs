@@ -9,20 +9,42 @@ use anyhow::{Result, bail};
 
 use crate::engine::{Engine, Opener, Settings};
 
-/// Name and opener of every engine. `memory` keeps a map in memory and nothing on disk: it shows
-/// what the workload itself costs.
-pub const ALL: &[(&str, Opener)] = &[("cleavedb", cleave::open), ("memory", memory::open)];
+/// An engine that can be measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Opens it.
+    pub open: Opener,
+    /// Whether it can read and write past the page cache.
+    pub direct: bool,
+}
+
+/// Every engine. `memory` keeps a map in memory and nothing on disk: it shows what the workload
+/// itself costs.
+pub const ALL: &[Known] = &[
+    Known { name: "cleavedb", open: cleave::open, direct: true },
+    Known { name: "memory", open: memory::open, direct: false },
+];
+
+/// The engine called `name`.
+///
+/// # Errors
+/// A sentence that names those there are.
+pub fn find(name: &str) -> Result<Known> {
+    match ALL.iter().find(|known| known.name == name) {
+        Some(known) => Ok(*known),
+        None => {
+            let names: Vec<_> = ALL.iter().map(|known| known.name).collect();
+            bail!("there is no engine '{name}'; choose one of {}", names.join(", "))
+        }
+    }
+}
 
 /// Opens the engine called `name` in `dir`.
 ///
 /// # Errors
 /// An unknown name, or the engine's own error.
 pub fn open(name: &str, dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
-    match ALL.iter().find(|(known, _)| *known == name) {
-        Some((_, opener)) => opener(dir, settings),
-        None => {
-            let known: Vec<_> = ALL.iter().map(|(name, _)| *name).collect();
-            bail!("there is no engine '{name}'; choose one of {}", known.join(", "))
-        }
-    }
+    (find(name)?.open)(dir, settings)
 }

@@ -105,8 +105,7 @@ impl<'a> Driver<'a> {
                 data.value(item, version, &mut self.value);
                 self.engine.put(&key, &self.value)?;
                 self.outcome.found += u64::from(found);
-                self.done(1, pair_bytes(&self.value));
-                Ok(())
+                self.wrote(pair_bytes(&self.value))
             }
         }
     }
@@ -117,8 +116,7 @@ impl<'a> Driver<'a> {
         let bytes = pair_bytes(&self.value);
         if self.batch_writes == 1 {
             self.engine.put(&key, &self.value)?;
-            self.done(1, bytes);
-            return Ok(());
+            return self.wrote(bytes);
         }
         self.batch.put(&key, &self.value);
         self.batched(bytes)
@@ -128,8 +126,7 @@ impl<'a> Driver<'a> {
         let key = self.data.key(item);
         if self.batch_writes == 1 {
             self.engine.delete(&key)?;
-            self.done(1, KEY_BYTES as u64);
-            return Ok(());
+            return self.wrote(KEY_BYTES as u64);
         }
         self.batch.delete(&key);
         self.batched(KEY_BYTES as u64)
@@ -140,8 +137,7 @@ impl<'a> Driver<'a> {
         let bytes = (KEY_BYTES + size_of::<u64>()) as u64;
         if self.batch_writes == 1 {
             self.engine.merge_add(&key, 1)?;
-            self.done(1, bytes);
-            return Ok(());
+            return self.wrote(bytes);
         }
         self.batch.merge_add(&key, 1);
         self.batched(bytes)
@@ -209,9 +205,17 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
+    /// Counts a write that was a call of its own.
+    fn wrote(&mut self, bytes: u64) -> Result<()> {
+        self.outcome.written += bytes;
+        self.done(1, bytes);
+        Ok(())
+    }
+
     /// Counts a write that went into the batch; commits a full batch.
     fn batched(&mut self, bytes: u64) -> Result<()> {
         self.outcome.bytes += bytes;
+        self.outcome.written += bytes;
         if self.batch.len() >= self.batch_writes { self.commit() } else { Ok(()) }
     }
 

@@ -73,6 +73,9 @@ impl Engine for Liar {
     fn name(&self) -> String {
         "liar".to_owned()
     }
+    fn settings(&self) -> String {
+        self.0.settings()
+    }
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.0.put(key, value)
     }
