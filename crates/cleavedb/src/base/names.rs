@@ -64,6 +64,10 @@ impl FileKind {
     }
 }
 
+/// Largest number of a file: far from where counting on would overflow. What claims more is not
+/// ours.
+pub(crate) const FILE_ID_MAX: u64 = 1 << 62;
+
 /// The name of a numbered file.
 pub(crate) fn file_name(kind: FileKind, id: FileId) -> String {
     match kind.extension() {
@@ -104,6 +108,6 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(FileKind, FileId)> {
     if stem.len() < 6 || !stem.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    let id = stem.parse().ok().filter(|&id| id > 0)?;
+    let id = stem.parse().ok().filter(|id| (1..=FILE_ID_MAX).contains(id))?;
     (file_name(kind, FileId(id)) == name).then_some((kind, FileId(id)))
 }

@@ -3,6 +3,7 @@
 mod admin;
 mod basics;
 mod concurrency;
+mod forged;
 mod locks;
 
 use tempfile::TempDir;

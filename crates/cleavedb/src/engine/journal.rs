@@ -413,10 +413,20 @@ impl JournalEdit {
             })
         };
         match self {
-            Self::Added { id } => segments.push_back(Segment { id, last_seq: 0, sealed: None }),
+            Self::Added { id } => {
+                if segments.back().is_some_and(|newest| newest.id >= id) {
+                    let message = format!("the manifest adds journal {id} after a newer one");
+                    return Err(Error::corruption(message));
+                }
+                segments.push_back(Segment { id, last_seq: 0, sealed: None });
+            }
             Self::Sealed { sealed, last_seq } => {
                 let at = find(segments, sealed.id)?;
                 if let Some(segment) = segments.get_mut(at) {
+                    if segment.sealed.is_some_and(|before| before != sealed) {
+                        let message = format!("journal {} is sealed twice, differently", sealed.id);
+                        return Err(Error::corruption(message));
+                    }
                     segment.last_seq = last_seq;
                     segment.sealed = Some(sealed);
                 }

@@ -5,7 +5,7 @@
 //! manifest is only read, replayed memtables reach the indexes by ordinary flushes, and a torn tail
 //! is cut before anything is written after it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use arc_swap::ArcSwap;
@@ -16,7 +16,7 @@ use crate::base::file_ids::FileIds;
 use crate::base::marks::mark;
 use crate::base::names::{FileKind, file_name, is_draft, parse_file_name};
 use crate::base::obsolete::ObsoleteFiles;
-use crate::base::section::{Section, SectionTag};
+use crate::base::section::Section;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Arc, Mutex};
 use crate::base::widths::Widths;
@@ -24,8 +24,9 @@ use crate::engine::Engine;
 use crate::engine::background::Background;
 use crate::engine::catalogue::{Catalogue, KeyspaceEdit, KeyspaceState};
 use crate::engine::commit::CommitQueue;
+use crate::engine::described::Described;
 use crate::engine::health::Health;
-use crate::engine::journal::{Journal, JournalEdit, Segment};
+use crate::engine::journal::{Journal, JournalEdit};
 use crate::engine::lock::{lock_for_reading, lock_for_writing};
 use crate::engine::metrics::Metrics;
 use crate::engine::reserve::Reserve;
@@ -34,11 +35,11 @@ use crate::engine::settings::{KeyspaceSettings, Settings};
 use crate::engine::snapshots::Snapshots;
 use crate::engine::state::EngineEdit;
 use crate::engine::view::View;
-use crate::index::{IndexContext, section_keyspace};
+use crate::index::IndexContext;
 use crate::io::Io;
 use crate::io::disk::LockGuard;
 use crate::log::writer::AppendError;
-use crate::manifest::{self, Edit, Manifest, State};
+use crate::manifest::{self, Manifest, State};
 use crate::memory::memtable::Memtable;
 use crate::table::BlockCache;
 use crate::table::cache::TableCache;
@@ -46,65 +47,6 @@ use crate::table::cache::TableCache;
 /// File numbers skipped at open: more than can have been given out between the last durable edit
 /// and a crash, so that no number is used twice (rule F6) even where a file's name was lost.
 const FILE_IDS_SKIPPED: u64 = 1_000;
-
-/// What the manifest's edits amount to.
-#[derive(Default)]
-struct Described {
-    engine: EngineEdit,
-    last_keyspace: u32,
-    keyspaces: BTreeMap<KeyspaceId, (String, KeyspaceSettings)>,
-    segments: VecDeque<Segment>,
-    indexes: BTreeMap<KeyspaceId, Vec<Section>>,
-}
-
-impl Described {
-    fn from_edits(edits: Vec<Edit>) -> Result<Self> {
-        let mut state = Self::default();
-        for section in edits.into_iter().flat_map(|edit| edit.sections) {
-            match section.tag {
-                SectionTag::ENGINE => {
-                    let edit = EngineEdit::decode(&section.payload)?;
-                    if edit.flushed_seq < state.engine.flushed_seq {
-                        return Err(Error::corruption("the manifest takes a flush back"));
-                    }
-                    state.engine = edit;
-                }
-                SectionTag::KEYSPACES => {
-                    for edit in KeyspaceEdit::decode(&section.payload)? {
-                        state.apply_keyspace(edit);
-                    }
-                }
-                SectionTag::JOURNAL => {
-                    for edit in JournalEdit::decode(&section.payload)? {
-                        edit.apply(&mut state.segments)?;
-                    }
-                }
-                SectionTag::LSM | SectionTag::NAIVE => {
-                    let keyspace = section_keyspace(&section)?;
-                    if state.keyspaces.contains_key(&keyspace) {
-                        state.indexes.entry(keyspace).or_default().push(section);
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(state)
-    }
-
-    fn apply_keyspace(&mut self, edit: KeyspaceEdit) {
-        match edit {
-            KeyspaceEdit::Create { id, name, settings } => {
-                self.last_keyspace = self.last_keyspace.max(id.0);
-                self.keyspaces.insert(id, (name, settings));
-            }
-            KeyspaceEdit::Drop { id } => {
-                self.keyspaces.remove(&id);
-                self.indexes.remove(&id);
-            }
-            KeyspaceEdit::LastId { id } => self.last_keyspace = self.last_keyspace.max(id),
-        }
-    }
-}
 
 impl Engine {
     /// Opens the database in `dir`.
@@ -131,11 +73,13 @@ impl Engine {
             (Some(manifest), recovered)
         };
         tracing::debug!(format_version = recovered.format_version, "manifest read");
-        let current = manifest.as_ref().map(Manifest::id);
         let state = Described::from_edits(recovered.edits).map_err(|e| e.in_file(dir))?;
+        let next_file_id = state.engine.next_file_id;
         let engine = Self::build(io, dir, settings, widths, recovered.uuid, state, manifest)?;
-        if let Some(id) = current {
-            engine.remove_orphans(id)?;
+        engine.check_files(recovered.manifest_id, next_file_id)?;
+        engine.refuse_lost_journals()?;
+        if !engine.settings.read_only {
+            engine.remove_orphans(recovered.manifest_id)?;
         }
         *engine.lock.lock() = lock;
         let opened = engine.replay_and_start();
@@ -278,8 +222,8 @@ impl Engine {
         Ok(KeyspaceState { id, name, settings, operator, index, dropped: AtomicBool::new(false) })
     }
 
-    /// Removes files of ours that no edit names: what a crash left half-made (rule F7).
-    fn remove_orphans(&self, manifest: FileId) -> Result<()> {
+    /// Files that the manifest names, itself included, in order.
+    fn named_files(&self, manifest: FileId) -> Vec<(FileKind, FileId)> {
         let mut named: Vec<(FileKind, FileId)> = vec![(FileKind::Manifest, manifest)];
         let view = self.view.load_full();
         for index in view.indexes.values() {
@@ -287,6 +231,12 @@ impl Engine {
         }
         named.extend(self.journal.segments().into_iter().map(|s| (FileKind::Journal, s.id)));
         named.sort_unstable();
+        named
+    }
+
+    /// Removes files of ours that no edit names: what a crash left half-made (rule F7).
+    fn remove_orphans(&self, manifest: FileId) -> Result<()> {
+        let named = self.named_files(manifest);
         let entries = list(&self.io, &self.dir)?;
         for (kind, id) in &named {
             let name = file_name(*kind, *id);
@@ -304,7 +254,6 @@ impl Engine {
             };
             if orphan {
                 let path = self.dir.join(&entry.name);
-                self.refuse_lost_journal(&entry.name, &path)?;
                 mark!("orphan_removed");
                 tracing::info!(file = %path.display(), "removed a file that nothing names");
                 self.io
@@ -318,17 +267,47 @@ impl Engine {
 }
 
 impl Engine {
+    /// What the parts of the manifest say of each other. Readers check it, too: to go on would give
+    /// wrong answers, not errors.
+    fn check_files(&self, manifest: FileId, next_file_id: u64) -> Result<()> {
+        let lost = |what: String| Err(Error::corruption(what).in_file(&self.dir));
+        let flushed = self.flushed();
+        for (keyspace, index) in self.view.load_full().indexes.iter() {
+            let last = index.largest_seq();
+            if last > flushed {
+                // Replay would give the seqs above `flushed` to other operations.
+                let id = keyspace.0;
+                return lost(format!("keyspace {id} holds seq {last}, but {flushed} is flushed"));
+            }
+        }
+        let mut ids: Vec<_> = self.named_files(manifest).into_iter().map(|(_, id)| id).collect();
+        ids.sort_unstable();
+        // The number of a manifest is taken after its first edit is put together.
+        if let Some(id) = ids.iter().find(|id| id.0 >= next_file_id && **id != manifest) {
+            return lost(format!("file {id} is in force, but {next_file_id} is the next number"));
+        }
+        match ids.iter().zip(ids.iter().skip(1)).find(|(one, next)| one == next) {
+            Some((twice, _)) => lost(format!("the manifest names file {twice} twice")),
+            None => Ok(()),
+        }
+    }
+
     /// A segment newer than every named one holds frames only after the edit that names it is
     /// durable: if that edit is not there, the manifest has lost its end.
-    fn refuse_lost_journal(&self, name: &str, path: &Path) -> Result<()> {
-        let Some((FileKind::Journal, id)) = parse_file_name(name) else { return Ok(()) };
+    fn refuse_lost_journals(&self) -> Result<()> {
         let newest = self.journal.segments().into_iter().map(|segment| segment.id).max();
-        if newest.is_some_and(|newest| id <= newest) || manifest::is_blank_journal(&self.io, path)?
-        {
-            return Ok(());
+        for entry in list(&self.io, &self.dir)? {
+            let Some((FileKind::Journal, id)) = parse_file_name(&entry.name) else { continue };
+            let path = self.dir.join(&entry.name);
+            if newest.is_none_or(|newest| id > newest)
+                && !manifest::is_blank_journal(&self.io, &path)?
+            {
+                let message =
+                    "a journal with contents that the manifest does not name: its end is lost";
+                return Err(Error::corruption(message).in_file(&path));
+            }
         }
-        let message = "a journal with contents that the manifest does not name: its end is lost";
-        Err(Error::corruption(message).in_file(path))
+        Ok(())
     }
 }
 

@@ -9,6 +9,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::commit::{Task, Work};
 use crate::engine::journal::Segment;
+use crate::engine::view::View;
 use crate::index::VerifySink;
 use crate::io::Purpose;
 use crate::log::format::Sealed;
@@ -65,7 +66,7 @@ impl Engine {
             self.verify_segment(segment, &mut collector);
         }
         self.verify_manifest(&mut collector);
-        self.verify_seqs(&mut collector);
+        self.verify_seqs(&view, &mut collector);
         Ok(collector.outcome)
     }
 
@@ -107,10 +108,18 @@ impl Engine {
     }
 
     /// What the counters say must fit together.
-    fn verify_seqs(&self, collector: &mut Collector<'_>) {
+    fn verify_seqs(&self, view: &View, collector: &mut Collector<'_>) {
         let flushed = self.flushed.load(Ordering::Acquire);
         let visible = self.visible.load(Ordering::Acquire);
         let allocated = self.commits.allocated.load(Ordering::Acquire);
+        // The view is older than `flushed`: nothing in it may be newer.
+        if let Some(last) = view.indexes.values().map(|index| index.largest_seq()).max()
+            && last > flushed
+        {
+            collector.problem(Error::corruption(format!(
+                "seqs out of order: an index holds {last}, flushed is {flushed}"
+            )));
+        }
         if flushed > visible || visible > allocated {
             collector.problem(Error::corruption(format!(
                 "seqs out of order: flushed {flushed}, visible {visible}, allocated {allocated}"

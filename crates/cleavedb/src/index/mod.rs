@@ -234,6 +234,8 @@ pub(crate) trait IndexView: Send + Sync {
     fn tombstones(&self) -> Result<Arc<Fragments>>;
     /// Files of this view.
     fn files(&self) -> Vec<FileRecord>;
+    /// Largest seq in any of its files; 0 for no files.
+    fn largest_seq(&self) -> Seq;
     /// Shape and size.
     fn space(&self) -> IndexSpace;
     /// Checks every byte and every invariant of this view.

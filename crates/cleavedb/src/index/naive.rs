@@ -254,6 +254,10 @@ impl IndexView for NaiveView {
         self.run.iter().map(|run| run.record()).collect()
     }
 
+    fn largest_seq(&self) -> Seq {
+        self.run.as_ref().map_or(0, |run| run.meta.largest_seq)
+    }
+
     fn space(&self) -> IndexSpace {
         let Some(run) = &self.run else { return IndexSpace::default() };
         let meta = &run.meta;

@@ -232,6 +232,7 @@ impl Manifest {
         Err(AppendError::Fatal(error))
     }
 
+    #[cfg(test)]
     /// Number of the manifest in force.
     pub(crate) fn id(&self) -> FileId {
         self.writer.id()

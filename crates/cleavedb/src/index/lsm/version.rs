@@ -1,7 +1,8 @@
 //! One state of the levels, immutable: which tables stand where.
 //!
 //! Shared by all readers. Invariants: V1 files of levels 1 and below are sorted and disjoint. V2
-//! level 0 holds runs, newest first. V3 no file stands twice. V4 a version holds its files, so
+//! level 0 holds runs, newest first: where two have keys in common, so that one hides the other,
+//! all seqs of the first are larger. V3 no file stands twice. V4 a version holds its files, so
 //! none is removed while the version lives.
 
 use std::collections::HashSet;
@@ -163,13 +164,20 @@ impl Version {
         files.map(|(_, file)| file.id())
     }
 
-    /// Checks V1 and V3.
+    /// Checks V1, V2 (of neighbours) and V3.
     pub(crate) fn check(&self) -> Result<()> {
         let mut seen = HashSet::new();
         for (level, file) in self.files() {
             if !seen.insert(file.id()) {
                 return Err(misfit(level, "a table stands twice in the levels"));
             }
+        }
+        let runs = self.level(0);
+        let newest_first = runs.iter().zip(runs.iter().skip(1)).all(|(newer, older)| {
+            newer.meta.smallest_seq > older.meta.largest_seq || !newer.hull().overlaps(older.hull())
+        });
+        if !newest_first {
+            return Err(misfit(0, "runs are not in the order of their writing"));
         }
         for (number, files) in self.levels.iter().enumerate().skip(1) {
             let ordered = files

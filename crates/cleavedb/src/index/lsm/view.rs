@@ -4,7 +4,7 @@
 //! W2 whatever a version hands out holds the files it reads.
 
 use crate::base::cursor::BoxCursor;
-use crate::base::entry::FileId;
+use crate::base::entry::{FileId, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::lookup::Lookup;
 use crate::base::merging::MergingCursor;
@@ -185,6 +185,10 @@ impl IndexView for Version {
 
     fn files(&self) -> Vec<FileRecord> {
         Version::files(self).map(|(_, file)| file.record()).collect()
+    }
+
+    fn largest_seq(&self) -> Seq {
+        Version::files(self).map(|(_, file)| file.meta.largest_seq).max().unwrap_or(0)
     }
 
     fn space(&self) -> IndexSpace {
