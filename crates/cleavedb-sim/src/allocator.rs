@@ -4,10 +4,18 @@
 //! relaxed, so a peak may be off by what other threads allocate at that moment.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static IN_USE: AtomicU64 = AtomicU64::new(0);
 static PEAK: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    // Signed: a thread may free what another one allocated. Cells of numbers need no destructor,
+    // so they can be reached while a thread ends.
+    static IN_USE_HERE: Cell<i64> = const { Cell::new(0) };
+    static PEAK_HERE: Cell<i64> = const { Cell::new(0) };
+}
 
 /// The system's allocator with a counter.
 pub struct Counting;
@@ -15,10 +23,23 @@ pub struct Counting;
 fn grown(bytes: usize) {
     let now = IN_USE.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
     PEAK.fetch_max(now, Ordering::Relaxed);
+    let here = IN_USE_HERE.get() + bytes as i64;
+    IN_USE_HERE.set(here);
+    PEAK_HERE.set(PEAK_HERE.get().max(here));
 }
 
 fn shrunk(bytes: usize) {
     IN_USE.fetch_sub(bytes as u64, Ordering::Relaxed);
+    IN_USE_HERE.set(IN_USE_HERE.get() - bytes as i64);
+}
+
+/// Runs `work` and returns the most bytes that this thread had in use meanwhile beyond what it
+/// began with.
+pub fn peak_of<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let before = IN_USE_HERE.get();
+    PEAK_HERE.set(before);
+    let outcome = work();
+    (outcome, PEAK_HERE.get().saturating_sub(before).unsigned_abs())
 }
 
 // SAFETY: every method passes its arguments on to the system's allocator unchanged and returns what

@@ -97,7 +97,8 @@ impl<'a> Reader<'a> {
         self.array()
     }
 
-    /// A LEB128 varint; more than 64 bits is an error.
+    /// A LEB128 varint; more than 64 bits or more bytes than it needs is an error, so that each
+    /// number has one encoding.
     pub(crate) fn varint(&mut self) -> Result<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
@@ -108,6 +109,9 @@ impl<'a> Reader<'a> {
             }
             value |= bits << shift;
             if byte & 0x80 == 0 {
+                if byte == 0 && shift > 0 {
+                    return Err(Error::corruption("varint longer than it needs to be"));
+                }
                 return Ok(value);
             }
         }

@@ -30,6 +30,8 @@ fn overlong_varint_is_refused() {
     let mut max = vec![0xff; 9];
     max.push(1);
     assert_eq!(Reader::new(&max).varint().unwrap(), u64::MAX);
+    assert!(Reader::new(&[0xc1, 0]).varint().is_err());
+    assert_eq!(Reader::new(&[0]).varint().unwrap(), 0);
 }
 
 #[test]

@@ -3,7 +3,6 @@
 //! `UPDATE_CORPUS=1` writes the seeds anew that the engine's writers make (after a format change).
 //! `SEED`, `FUZZ_MUTATIONS` and `FUZZ_SECONDS` (least per entry) and `FUZZ_ENTRY` choose; a
 //! failure saves the input.
-#![cfg(feature = "sim")]
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -19,11 +18,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use cleavedb::sim::fuzz::{ENTRIES, Entry, seeds};
+use cleavedb_sim::allocator::{Counting, peak_of};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// Mutations of each entry's corpus.
 const MUTATIONS: u64 = 4000;
 /// Longest input that mutation makes.
 const INPUT_BYTES_MAX: usize = 16 << 10;
+
+/// Most bytes that an entry may hold at once: a length in a hostile file must not be believed.
+const HELD_BYTES_MAX: u64 = 64 << 20;
 
 /// SplitMix64.
 struct Random(u64);
@@ -89,14 +95,18 @@ fn mutate(input: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Runs an entry; returns whether it accepted the input.
-fn run(name: &str, entry: Entry, input: &[u8], from: &str) -> bool {
-    let outcome = catch_unwind(AssertUnwindSafe(|| entry(input)));
-    outcome.unwrap_or_else(|_| {
-        let saved = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-failure-{name}"));
-        fs::write(&saved, input).expect("the failing input is saved");
-        panic!("{name} failed on {from}; the input is in {}", saved.display())
-    })
+/// Runs an entry; returns whether it accepted the input, and the most bytes it held.
+fn run(name: &str, entry: Entry, input: &[u8], from: &str) -> (bool, u64) {
+    let (outcome, held) = peak_of(|| catch_unwind(AssertUnwindSafe(|| entry(input))));
+    match outcome {
+        Ok(accepted) if held <= HELD_BYTES_MAX => (accepted, held),
+        outcome => {
+            let saved = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-failure-{name}"));
+            fs::write(&saved, input).expect("the failing input is saved");
+            let what = if outcome.is_ok() { "held too much memory" } else { "panicked" };
+            panic!("{name} {what} on {from} ({held} bytes); the input: {}", saved.display())
+        }
+    }
 }
 
 /// Writes the seeds that the engine's own writers make.
@@ -124,9 +134,11 @@ struct Effort {
 fn replay(name: &str, entry: Entry, effort: Effort) -> (u64, u64) {
     let corpus = corpus(name);
     assert!(!corpus.is_empty(), "the corpus of {name} is empty");
-    let mut accepted = 0;
+    let (mut accepted, mut held_max) = (0, 0);
     for (file, bytes) in &corpus {
-        accepted += u64::from(run(name, entry, bytes, &file.display().to_string()));
+        let (valid, held) = run(name, entry, bytes, &file.display().to_string());
+        accepted += u64::from(valid);
+        held_max = held.max(held_max);
     }
     assert!(accepted > 0, "no input in the corpus of {name} is valid: fuzzing stays shallow");
     let (begun, seed) = (Instant::now(), effort.seed);
@@ -137,10 +149,16 @@ fn replay(name: &str, entry: Entry, effort: Effort) -> (u64, u64) {
         let other = &corpus[random.below(corpus.len())].1;
         let mutated = mutate(input, other, &mut random);
         let from = format!("mutation {number} of seed {seed}");
-        deep += u64::from(run(name, entry, &mutated, &from));
+        let (valid, held) = run(name, entry, &mutated, &from);
+        deep += u64::from(valid);
+        held_max = held.max(held_max);
         number += 1;
     }
-    println!("{name:20} corpus {:3}, mutations {number}, {deep} still valid", corpus.len());
+    println!(
+        "{name:20} corpus {:3}, mutations {number}, {deep} still valid, at most {} KiB held",
+        corpus.len(),
+        held_max >> 10
+    );
     (corpus.len() as u64, number)
 }
 
