@@ -83,7 +83,8 @@ impl Options {
     }
 
     setter! {
-        /// Create the database where the directory has none. Default: true.
+        /// Create the database where the directory has none, and the directory with all folders
+        /// above it where they are missing. Default: true.
         create_if_missing: bool
     }
     setter! {

@@ -5,6 +5,7 @@ mod basics;
 mod concurrency;
 mod forged;
 mod locks;
+mod reopen;
 
 use tempfile::TempDir;
 

@@ -11,6 +11,7 @@ use crate::base::section::SectionTag;
 use crate::base::sync::Arc;
 use crate::engine::Engine;
 use crate::engine::commit::{Task, Work};
+use crate::engine::directory::sync_folders;
 use crate::engine::journal::JournalEdit;
 use crate::engine::lock::lock_for_writing;
 use crate::io::Purpose;
@@ -55,12 +56,7 @@ impl Engine {
             }
         }
         Manifest::create(&self.io, target, self.uuid, sections).map_err(AppendError::into_error)?;
-        if let Some(parent) = target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            self.io
-                .disk
-                .sync_dir(parent)
-                .map_err(|cause| Error::io("sync of the parent directory", parent, cause))?;
-        }
+        sync_folders(&self.io, target)?;
         tracing::info!(target = %target.display(), "checkpoint made");
         Ok(())
     }

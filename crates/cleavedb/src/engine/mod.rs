@@ -13,6 +13,7 @@ pub(crate) mod commit;
 pub(crate) mod conditional;
 pub(crate) mod described;
 pub(crate) mod destroy;
+pub(crate) mod directory;
 pub(crate) mod effective;
 pub(crate) mod flush;
 pub(crate) mod health;

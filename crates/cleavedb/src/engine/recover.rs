@@ -25,6 +25,7 @@ use crate::engine::background::Background;
 use crate::engine::catalogue::{Catalogue, KeyspaceEdit, KeyspaceState};
 use crate::engine::commit::CommitQueue;
 use crate::engine::described::Described;
+use crate::engine::directory::{create_folders, sync_folders};
 use crate::engine::health::Health;
 use crate::engine::journal::{Journal, JournalEdit};
 use crate::engine::lock::{lock_for_reading, lock_for_writing};
@@ -327,7 +328,7 @@ fn find_or_create(io: &Io, dir: &Path, settings: &Settings) -> Result<Option<Box
             State::Absent | State::Unfinished => Err(absent()),
         };
     }
-    create_dir(io, dir)?;
+    create_folders(io, dir)?;
     let lock = lock_for_writing(io, dir)?;
     match manifest::probe(io, dir)? {
         State::Present if settings.error_if_exists => {
@@ -338,40 +339,17 @@ fn find_or_create(io: &Io, dir: &Path, settings: &Settings) -> Result<Option<Box
         State::Present => {}
         State::Absent | State::Unfinished if !may_create => return Err(absent()),
         State::Absent => {
-            sync_parent(io, dir)?;
+            sync_folders(io, dir)?;
             create(io, dir)?;
         }
         State::Unfinished => {
             mark!("creation_restarted");
-            sync_parent(io, dir)?;
+            sync_folders(io, dir)?;
             manifest::clear_unfinished(io, dir)?;
             create(io, dir)?;
         }
     }
     Ok(Some(lock))
-}
-
-fn create_dir(io: &Io, dir: &Path) -> Result<()> {
-    match io.disk.create_dir(dir) {
-        Ok(()) => Ok(()),
-        Err(cause) if cause.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(cause) => Err(Error::io("creating the database directory", dir, cause)),
-    }
-}
-
-/// Makes the directory's own name durable before anything in it is. Also where it was there
-/// already: an earlier attempt may have ended between creating and syncing.
-fn sync_parent(io: &Io, dir: &Path) -> Result<()> {
-    let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
-        return Ok(());
-    };
-    match io.disk.sync_dir(parent) {
-        // A parent we may not even read holds a directory that somebody else made for us.
-        Err(cause) if cause.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
-        outcome => {
-            outcome.map_err(|cause| Error::io("sync of the parent directory", parent, cause))
-        }
-    }
 }
 
 /// Creates an empty database, crash-atomically.
