@@ -1,7 +1,7 @@
 //! The directory of a new database: made with all the folders above it, and made durable.
 //!
-//! One thread. Invariant: D1 when [`sync_folders`] has returned, no crash takes the directory's name
-//! away, whoever made it and its folders, and whenever.
+//! One thread. Invariant: D1 when [`sync_folders`] has returned, no crash takes the directory's
+//! name away, whoever made it and its folders, and whenever.
 
 use std::io::ErrorKind as Cause;
 use std::path::Path;
