@@ -27,6 +27,9 @@ pub(crate) struct Record<'a> {
 /// Bytes of the shortest record: kind, keyspace, empty key.
 pub(crate) const RECORD_BYTES_MIN: usize = 3;
 
+/// Most bytes of a record besides key and value: kind, keyspace, two lengths.
+const RECORD_OVERHEAD_MAX: usize = 1 + 5 + 4 + 5;
+
 /// Appends one record. The caller has checked lengths and kind; for `Delete` the value is not
 /// written.
 pub(crate) fn encode_record(
@@ -38,6 +41,8 @@ pub(crate) fn encode_record(
 ) {
     debug_assert!(check(kind, keyspace, key, value).is_ok());
     debug_assert!(kind != Kind::Delete || value.is_empty());
+    // At most one growth a record: growing byte by byte costs as much as the encoding itself.
+    out.reserve(RECORD_OVERHEAD_MAX + key.len() + value.len());
     out.push(kind as u8);
     put_varint(out, u64::from(keyspace.0));
     put_bytes(out, key);
