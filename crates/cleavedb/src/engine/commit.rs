@@ -2,9 +2,10 @@
 //! only then inserts into the memtable, so that the next group is written meanwhile.
 //!
 //! Invariants: M1 seqs are contiguous in log order; a group that failed before it was logged takes
-//! none. M2 visibility advances in seq order: a group publishes when its predecessor has. M3 no
-//! group is logged after one whose sync failed (the leader checks health first). M4 a lone writer
-//! pays no hand-over: it finds no leader, leads, and wakes nobody.
+//! none. M2 visibility advances in seq order and never goes back: a group publishes when its
+//! predecessor has, one without operations not at all. M3 no group is logged after one whose sync
+//! failed (the leader checks health first). M4 a lone writer pays no hand-over: it finds no leader,
+//! leads, and wakes nobody.
 
 use std::collections::VecDeque;
 
@@ -329,6 +330,11 @@ impl Engine {
     /// Makes a group visible once its predecessor is (M2).
     fn publish_group(&self, logged: &Logged) {
         self.wait_published(logged.base_seq - 1);
+        if logged.last_seq < logged.base_seq {
+            // A group without operations shares its place with the one after it, which may have
+            // published already: what is visible must not go back.
+            return;
+        }
         self.visible.store(logged.last_seq, Ordering::Release);
         let waiting = self.commits.turn.lock();
         if *waiting > 0 {
