@@ -141,6 +141,18 @@ impl Engine {
         self.finished(|running| running.settling -= 1);
     }
 
+    /// Stops all writes for good, and tells whoever waits for work that will not come (B3).
+    pub(crate) fn stop(&self, cause: &Error) {
+        self.health.stop(cause);
+        self.finished(|_| {});
+    }
+
+    /// Refuses all calls from here on, and tells whoever waits for work that will not come (B3).
+    pub(crate) fn refuse_calls(&self) {
+        self.health.close();
+        self.finished(|_| {});
+    }
+
     fn finished(&self, change: impl FnOnce(&mut Running)) {
         let mut running = self.background.running.lock();
         change(&mut running);
@@ -167,7 +179,7 @@ impl Engine {
                 let mut running = self.background.running.lock();
                 *waiting(&mut running.full) = Some(error.clone());
             }
-            _ => self.health.stop(error),
+            _ => self.stop(error),
         }
         false
     }

@@ -15,7 +15,7 @@ impl Engine {
         }
         self.cancelled.store(true, Ordering::Release);
         let outcome = if self.settings.read_only { Ok(()) } else { self.seal_for_close() };
-        self.health.close();
+        self.refuse_calls();
         self.io.executor.shutdown();
         self.stop_timer();
         if !self.settings.read_only && outcome.is_ok() {

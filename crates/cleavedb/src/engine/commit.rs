@@ -201,7 +201,7 @@ impl Engine {
             Ok(Some(logged)) => {
                 let inserted = insert_group(&own, &followers, &logged);
                 if let Err(error) = &inserted {
-                    self.health.stop(error);
+                    self.stop(error);
                 }
                 self.publish_group(&logged);
                 inserted

@@ -171,7 +171,7 @@ impl Engine {
                 return Err(error);
             }
             Err(AppendError::Fatal(error)) => {
-                self.health.stop(&error);
+                self.stop(&error);
                 return Err(error);
             }
         }
@@ -207,7 +207,7 @@ impl Engine {
             if planted!("ignore_sync_error") {
                 return Ok(());
             }
-            self.health.stop(&error);
+            self.stop(&error);
             return Err(error);
         }
         self.metrics.record(Operation::JournalSync, self.io.clock.now().saturating_sub(start));
@@ -233,7 +233,7 @@ impl Engine {
             }
             Err(AppendError::Recoverable(_)) => Ok(()),
             Err(AppendError::Fatal(error)) => {
-                self.health.stop(&error);
+                self.stop(&error);
                 Err(error)
             }
         }
@@ -254,7 +254,7 @@ impl Engine {
             // The next write begins the segment, once there is room.
             Err(error) if error.kind() == ErrorKind::NoSpace => {}
             // Without an open segment nothing can be logged.
-            Err(error) => self.health.stop(error),
+            Err(error) => self.stop(error),
             Ok(()) => {}
         }
         outcome
@@ -266,7 +266,7 @@ impl Engine {
         let Some(writer) = self.journal.writer.lock().take() else {
             return Ok(self.journal.tail.lock().segments.back().and_then(|s| s.sealed));
         };
-        let sealed = writer.seal().inspect_err(|error| self.health.stop(error))?;
+        let sealed = writer.seal().inspect_err(|error| self.stop(error))?;
         if let Some(handle) = &self.journal.tail.lock().handle {
             // Nobody reads it before a recovery: the page cache is for what readers want.
             handle.drop_cached(0, sealed.bytes);

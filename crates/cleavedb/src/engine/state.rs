@@ -125,7 +125,7 @@ impl Engine {
             sections.push(self.engine_edit(self.flushed.load(Ordering::Acquire)));
         }
         manifest.append(&Edit { sections }).map_err(|error| self.settle_append(error))?;
-        install(self).inspect_err(|error| self.health.stop(error))?;
+        install(self).inspect_err(|error| self.stop(error))?;
         if manifest.needs_roll(self.widths.manifest_bytes_max) {
             mark!("manifest_rolled");
             let snapshot = self.snapshot_sections();
@@ -136,7 +136,7 @@ impl Engine {
                     mark!("manifest_roll_put_off");
                     tracing::warn!(%error, "the manifest could not be rolled");
                 }
-                Err(AppendError::Fatal(error)) => self.health.stop(&error),
+                Err(AppendError::Fatal(error)) => self.stop(&error),
             }
         }
         Ok(())
@@ -150,7 +150,7 @@ impl Engine {
                 error
             }
             AppendError::Fatal(error) => {
-                self.health.stop(&error);
+                self.stop(&error);
                 error
             }
         }
