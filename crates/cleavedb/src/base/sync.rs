@@ -13,3 +13,12 @@ pub(crate) use native::*;
 mod checked;
 #[cfg(shuttle)]
 pub(crate) use checked::*;
+
+#[cfg(all(test, shuttle))]
+pub(crate) mod schedules;
+
+/// Atomics of figures that are counted and shown; no thread acts on their order, so that under
+/// shuttle they are no steps of a schedule.
+pub(crate) mod figures {
+    pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::figures::{AtomicU64, Ordering};
 use crate::engine::pacing::Reason;
 
 /// Operations whose latency is kept.

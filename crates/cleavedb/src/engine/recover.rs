@@ -8,8 +8,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use arc_swap::ArcSwap;
-
 use crate::base::entry::{FileId, KeyspaceId, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::file_ids::FileIds;
@@ -18,7 +16,7 @@ use crate::base::names::{FileKind, file_name, is_draft, parse_file_name};
 use crate::base::obsolete::ObsoleteFiles;
 use crate::base::section::Section;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::base::sync::{Arc, Mutex};
+use crate::base::sync::{Arc, ArcSwap, Mutex};
 use crate::base::widths::Widths;
 use crate::engine::Engine;
 use crate::engine::background::Background;

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use arc_swap::ArcSwap;
-
 use crate::base::entry::{KeyspaceId, SEQ_MAX, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::file_ids::FileIds;
@@ -11,7 +9,7 @@ use crate::base::marks::mark;
 use crate::base::obsolete::ObsoleteFiles;
 use crate::base::section::{Section, SectionTag};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::base::sync::{Arc, Mutex};
+use crate::base::sync::{Arc, ArcSwap, Mutex};
 use crate::base::widths::Widths;
 use crate::engine::background::Background;
 use crate::engine::catalogue::{Catalogue, KeyspaceEdit};

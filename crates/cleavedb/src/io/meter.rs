@@ -1,6 +1,6 @@
 //! Every byte written or read has a reason, so that amplification is a counter, not a guess.
 
-use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::figures::{AtomicU64, Ordering};
 
 /// Why bytes were written or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -102,6 +102,9 @@ impl Shared {
                 }
             };
             if let Err(payload) = catch_unwind(AssertUnwindSafe(step)) {
+                if cfg!(shuttle) {
+                    resume_unwind(payload);
+                }
                 tracing::error!(message = panic_text(&*payload), "background step panicked");
             }
         }

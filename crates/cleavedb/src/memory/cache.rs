@@ -6,15 +6,14 @@
 //! capacity, rounding per shard aside. H3 (file, offset) names immutable bytes: file numbers are
 //! never reused (rule F6), so nothing is ever invalidated for correctness.
 
-use std::time::Duration;
-
 use crossbeam_utils::CachePadded;
 use quick_cache::sync::{Cache, DefaultLifecycle, GuardResult, PlaceholderGuard};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use crate::base::entry::FileId;
 use crate::base::error::Result;
-use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::figures::{AtomicU64, Ordering};
+use crate::base::sync::value_or_guard;
 
 /// Names a block: its file and its offset there.
 pub(crate) type BlockKey = (FileId, u64);
@@ -131,9 +130,7 @@ impl<V: Cached> BlockCache<V> {
     /// The block, or the right to read it. With `wait`, waits for a thread that reads it already;
     /// callers that hold a [`MissGuard`] must not wait, or two of them could wait for each other.
     pub(crate) fn begin(&self, key: &BlockKey, wait: bool) -> Begin<'_, V> {
-        // Under the model checker a real wait would stop its scheduler.
-        let timeout = if wait && !cfg!(shuttle) { None } else { Some(Duration::ZERO) };
-        match self.cache.get_value_or_guard(key, timeout) {
+        match value_or_guard(&self.cache, key, wait) {
             GuardResult::Value(value) => {
                 Self::count(&self.hits, key);
                 Begin::Hit(value)

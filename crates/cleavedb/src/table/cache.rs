@@ -6,14 +6,14 @@
 
 use std::path::PathBuf;
 
-use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::sync::{Cache, DefaultLifecycle, GuardResult};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use crate::base::entry::FileId;
 use crate::base::error::Result;
 use crate::base::names::{FileKind, file_name};
-use crate::base::sync::Arc;
-use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::figures::{AtomicU64, Ordering};
+use crate::base::sync::{Arc, value_or_guard};
 use crate::io::{Io, Purpose};
 use crate::table::BlockCache;
 use crate::table::meta::TableMeta;
@@ -98,16 +98,17 @@ impl TableCache {
 
     /// The open table, opened now if it is not.
     pub(crate) fn get(&self, meta: &TableMeta) -> Result<Arc<TableReader>> {
-        if cfg!(shuttle) {
-            // A real wait for another opener would stop the model checker.
-            if let Some(reader) = self.cache.get(&meta.file) {
-                return Ok(reader);
+        match value_or_guard(&self.cache, &meta.file, true) {
+            GuardResult::Value(reader) => Ok(reader),
+            GuardResult::Guard(guard) => {
+                let reader = self.open(meta)?;
+                // Refused only where the table was forgotten meanwhile.
+                let _ = guard.insert(reader.clone());
+                Ok(reader)
             }
-            let reader = self.open(meta)?;
-            self.cache.insert(meta.file, reader.clone());
-            return Ok(reader);
+            // Not met: the call waits.
+            GuardResult::Timeout => self.open(meta),
         }
-        self.cache.get_or_insert_with(&meta.file, || self.open(meta))
     }
 
     fn open(&self, meta: &TableMeta) -> Result<Arc<TableReader>> {

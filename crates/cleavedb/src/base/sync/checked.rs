@@ -1,12 +1,26 @@
-//! Under shuttle: the same interface over shuttle's scheduler.
+//! Under shuttle: the same interface over shuttle's scheduler, which may switch threads at every
+//! lock, atomic, wait and load of a view.
+//!
+//! A timed wait never times out here: who relies on its timeout to notice something has lost a
+//! wake-up, and the model stops.
+
+use std::hash::Hash;
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use quick_cache::sync::{Cache, DefaultLifecycle, GuardResult};
+use quick_cache::{DefaultHashBuilder, Weighter};
 
 pub(crate) use shuttle::sync::Arc;
-pub(crate) use shuttle::sync::MutexGuard;
 pub(crate) use shuttle::sync::atomic;
 
 /// Mutual exclusion with parking_lot's interface.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+/// A locked [`Mutex`]; empty only while [`Condvar::wait`] has it.
+#[derive(Debug)]
+pub(crate) struct MutexGuard<'a, T>(Option<shuttle::sync::MutexGuard<'a, T>>);
 
 impl<T> Mutex<T> {
     pub(crate) fn new(value: T) -> Self {
@@ -14,11 +28,8 @@ impl<T> Mutex<T> {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.0.try_lock().ok()
+        let guard = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        MutexGuard(Some(guard))
     }
 
     pub(crate) fn into_inner(self) -> T {
@@ -26,18 +37,29 @@ impl<T> Mutex<T> {
     }
 }
 
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match &self.0 {
+            Some(guard) => guard,
+            None => unreachable!("a guard is used while its thread waits"),
+        }
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        match &mut self.0 {
+            Some(guard) => guard,
+            None => unreachable!("a guard is used while its thread waits"),
+        }
+    }
+}
+
 /// Condition variable with parking_lot's interface.
 #[derive(Debug, Default)]
 pub(crate) struct Condvar(shuttle::sync::Condvar);
-
-/// Outcome of a timed wait.
-pub(crate) struct WaitTimeoutResult(bool);
-
-impl WaitTimeoutResult {
-    pub(crate) fn timed_out(&self) -> bool {
-        self.0
-    }
-}
 
 impl Condvar {
     pub(crate) fn new() -> Self {
@@ -45,18 +67,14 @@ impl Condvar {
     }
 
     pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-        replace_guard(guard, |owned| {
-            self.0.wait(owned).unwrap_or_else(std::sync::PoisonError::into_inner)
-        });
+        if let Some(owned) = guard.0.take() {
+            let back = self.0.wait(owned).unwrap_or_else(std::sync::PoisonError::into_inner);
+            guard.0 = Some(back);
+        }
     }
 
-    pub(crate) fn wait_for<T>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        _timeout: std::time::Duration,
-    ) -> WaitTimeoutResult {
+    pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _timeout: Duration) {
         self.wait(guard);
-        WaitTimeoutResult(false)
     }
 
     pub(crate) fn notify_one(&self) {
@@ -65,24 +83,6 @@ impl Condvar {
 
     pub(crate) fn notify_all(&self) {
         self.0.notify_all();
-    }
-}
-
-/// Runs `wait` on the guard behind the reference, as parking_lot's by-reference interface wants.
-#[expect(unsafe_code, reason = "moves a guard out of a reference and back")]
-fn replace_guard<'a, T>(
-    guard: &mut MutexGuard<'a, T>,
-    wait: impl FnOnce(MutexGuard<'a, T>) -> MutexGuard<'a, T>,
-) {
-    // SAFETY: the guard is read out and a new one written back before anyone can see the hole;
-    // `wait` either returns a guard or unwinds the whole test execution, which aborts here.
-    unsafe {
-        let owned = std::ptr::read(guard);
-        let back = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wait(owned)));
-        match back {
-            Ok(new) => std::ptr::write(guard, new),
-            Err(_) => std::process::abort(),
-        }
     }
 }
 
@@ -104,13 +104,74 @@ impl<T> RwLock<T> {
     }
 }
 
+/// A shared pointer that is swapped whole, with arc_swap's interface. Each call is one step, as
+/// it is there; what it replaces is dropped after the step.
+pub(crate) struct ArcSwap<T>(std::sync::Mutex<Arc<T>>);
+
+/// What [`ArcSwap::load`] gives.
+pub(crate) struct ArcSwapGuard<T>(Arc<T>);
+
+impl<T> Deref for ArcSwapGuard<T> {
+    type Target = Arc<T>;
+
+    fn deref(&self) -> &Arc<T> {
+        &self.0
+    }
+}
+
+impl<T> ArcSwap<T> {
+    pub(crate) fn from_pointee(value: T) -> Self {
+        Self(std::sync::Mutex::new(Arc::new(value)))
+    }
+
+    pub(crate) fn load(&self) -> ArcSwapGuard<T> {
+        ArcSwapGuard(self.load_full())
+    }
+
+    pub(crate) fn load_full(&self) -> Arc<T> {
+        step();
+        Arc::clone(&self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    pub(crate) fn store(&self, value: Arc<T>) {
+        step();
+        let mut current = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let old = std::mem::replace(&mut *current, value);
+        drop(current);
+        drop(old);
+    }
+}
+
+/// Another thread may come between here.
+fn step() {
+    atomic::AtomicBool::new(false).load(atomic::Ordering::SeqCst);
+}
+
+/// What the cache holds for `key`, or the right to put it there. A real wait would stop the
+/// scheduler, so this one asks again and again; two threads that wait for each other take more
+/// steps than a model may.
+pub(crate) fn value_or_guard<'a, K, V, W>(
+    cache: &'a Cache<K, V, W>,
+    key: &K,
+    wait: bool,
+) -> GuardResult<'a, K, V, W, DefaultHashBuilder, DefaultLifecycle<K, V>>
+where
+    K: Eq + Hash + Clone,
+    V: Clone,
+    W: Weighter<K, V> + Clone,
+{
+    step();
+    loop {
+        match cache.get_value_or_guard(key, Some(Duration::ZERO)) {
+            GuardResult::Timeout if wait => thread::yield_now(),
+            outcome => return outcome,
+        }
+    }
+}
+
 /// Threads of the model.
 pub(crate) mod thread {
     pub(crate) use shuttle::thread::{JoinHandle, current, scope, yield_now};
-
-    pub(crate) fn park_timeout(_timeout: std::time::Duration) {
-        yield_now();
-    }
 
     pub(crate) fn spawn<T: Send + 'static>(
         _name: &str,

@@ -1,5 +1,12 @@
 //! Production: parking_lot and the standard library.
 
+use std::hash::Hash;
+use std::time::Duration;
+
+use quick_cache::sync::{Cache, DefaultLifecycle, GuardResult};
+use quick_cache::{DefaultHashBuilder, Weighter};
+
+pub(crate) use arc_swap::ArcSwap;
 pub(crate) use parking_lot::{Condvar, Mutex, RwLock};
 pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic;
@@ -29,4 +36,20 @@ pub(crate) mod thread {
 /// Hints to the processor while spinning.
 pub(crate) mod hint {
     pub(crate) use std::hint::spin_loop;
+}
+
+/// What the cache holds for `key`, or the right to put it there. With `wait`, waits for another
+/// thread that has that right; without, that is a `Timeout`.
+#[inline]
+pub(crate) fn value_or_guard<'a, K, V, W>(
+    cache: &'a Cache<K, V, W>,
+    key: &K,
+    wait: bool,
+) -> GuardResult<'a, K, V, W, DefaultHashBuilder, DefaultLifecycle<K, V>>
+where
+    K: Eq + Hash + Clone,
+    V: Clone,
+    W: Weighter<K, V> + Clone,
+{
+    cache.get_value_or_guard(key, if wait { None } else { Some(Duration::ZERO) })
 }

@@ -1,6 +1,6 @@
 //! What an LSM index has done since it was opened.
 
-use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::figures::{AtomicU64, Ordering};
 
 /// Figures of background work. Shared by all threads.
 #[derive(Debug, Default)]

@@ -1,22 +1,10 @@
 //! The memtable under a scheduler that may switch threads at every atomic and every lock.
-//!
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p cleavedb shuttle`; `SCHEDULES` sets how many schedules
-//! each test runs through.
 
 use super::*;
+use crate::base::sync::schedules::check;
 use crate::base::sync::thread;
 
 const KEYSPACE: KeyspaceId = KeyspaceId(1);
-
-/// Runs a model under random schedules, half of them with few, far-apart switches (PCT).
-fn check(name: &str, model: impl Fn() + Send + Sync + 'static) {
-    let schedules = std::env::var("SCHEDULES").ok().and_then(|s| s.parse().ok()).unwrap_or(1000);
-    let model = Arc::new(model);
-    let again = Arc::clone(&model);
-    shuttle::check_random(move || model(), schedules - schedules / 2);
-    shuttle::check_pct(move || again(), schedules / 2, 3);
-    println!("shuttle name={name} schedules={schedules} failures=0");
-}
 
 /// Keys and seqs of a keyspace, walking forwards or backwards.
 fn walk(memtable: &Arc<Memtable>, backwards: bool) -> Vec<(Vec<u8>, Seq)> {
