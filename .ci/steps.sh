@@ -108,10 +108,13 @@ step_harness() {
     note "$(tail -n 1 "$LOG")"
 }
 
+# Models of threads over the real code, through random schedules.
 step_shuttle() {
-    SCHEDULES=${SCHEDULES:-10000} RUSTFLAGS="--cfg shuttle" logged \
-        cargo test --locked -p cleavedb --lib --target-dir target/shuttle shuttle
+    export SCHEDULES=${SCHEDULES:-10000}
+    RUSTFLAGS="--cfg shuttle" logged \
+        cargo test --locked -p cleavedb --lib --target-dir target/shuttle shuttle -- --nocapture
     count_tests "$LOG"
+    note "$(grep -c '^shuttle name=.* failures=0' "$LOG") models, $SCHEDULES schedules each"
 }
 
 # The corpus, then at least ten seconds of mutations for each decoder.

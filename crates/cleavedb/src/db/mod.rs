@@ -11,6 +11,8 @@ mod options;
 mod snapshot;
 mod stats;
 
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 #[cfg(test)]
 mod tests;
 

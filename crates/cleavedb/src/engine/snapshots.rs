@@ -54,5 +54,7 @@ impl Drop for SnapshotPin {
     }
 }
 
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 #[cfg(test)]
 mod tests;

@@ -204,5 +204,7 @@ impl Drop for ThreadPool {
     }
 }
 
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 #[cfg(test)]
 mod tests;

@@ -195,5 +195,7 @@ impl<V: Cached> BlockCache<V> {
     }
 }
 
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 #[cfg(test)]
 mod tests;
