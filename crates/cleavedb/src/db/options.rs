@@ -240,7 +240,8 @@ impl Options {
         Widths::for_budget(self.memory_budget)
     }
 
-    fn into_settings(self) -> Settings {
+    /// The part of the options that the engine keeps.
+    pub(crate) fn into_settings(self) -> Settings {
         Settings {
             create_if_missing: self.create_if_missing,
             error_if_exists: self.error_if_exists,

@@ -1,6 +1,7 @@
 //! The public face end to end, on a real directory.
 
 mod admin;
+mod background;
 mod basics;
 mod concurrency;
 mod forged;
