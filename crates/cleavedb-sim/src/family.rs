@@ -4,6 +4,7 @@
 
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use crate::crash::{Crasher, Depth, Figures};
 use crate::form::Form;
@@ -12,7 +13,7 @@ use crate::harness::{Budget, spread};
 use crate::random::mix;
 use crate::session::{Check, Violation, lock};
 use crate::{
-    bounds, closing, damage, faults, isolation, kill, metamorphic, planted, small, sources,
+    bounds, closing, damage, faults, isolation, kill, metamorphic, planted, rate, small, sources,
 };
 
 /// Random operation lists under every form.
@@ -126,6 +127,20 @@ pub fn bounds(budget: &Budget, memory_budget: u64, times: u64) -> Check<String> 
         figures.tables,
         figures.space_amplification,
         figures.write_amplification
+    ))
+}
+
+/// The rate limit of background writes, measured in `directory`.
+pub fn rate(directory: &Path, seed: u64, limit: u64, seconds: u64) -> Check<String> {
+    let figures = rate::run(directory, seed, limit, Duration::from_secs(seconds))?;
+    let mb = |bytes: f64| bytes / 1e6;
+    Ok(format!(
+        "limit_mb_s={:.0} measured_mb_s={:.1} unlimited_mb_s={:.1} user_mb_s={:.1} \
+         seconds={seconds}",
+        mb(figures.limit),
+        mb(figures.measured),
+        mb(figures.unlimited),
+        mb(figures.user)
     ))
 }
 

@@ -25,6 +25,7 @@ pub mod operators;
 pub mod planted;
 pub mod progress;
 pub mod random;
+pub mod rate;
 pub mod session;
 pub mod small;
 pub mod sources;

@@ -65,6 +65,18 @@ enum Family {
         #[arg(long, default_value_t = 20)]
         times: u64,
     },
+    /// Bytes a second of background writes under a limit, within a tenth of it
+    Rate {
+        /// Limit in MB (millions of bytes) a second
+        #[arg(long, default_value_t = 50)]
+        limit_mb: u64,
+        /// Length of the measurement
+        #[arg(long, default_value_t = 20)]
+        seconds: u64,
+        /// Where to make the stores, which are removed
+        #[arg(long, default_value = ".")]
+        dir: PathBuf,
+    },
     /// Deliberate mistakes that must be caught
     Planted {
         /// Run every family against every bug
@@ -116,6 +128,9 @@ fn run(family: Family) -> Check<String> {
         Family::Isolation { transfers } => family::isolation(&budget, transfers),
         Family::Closing => family::closing(&budget),
         Family::Bounds { budget_mib, times } => family::bounds(&budget, budget_mib << 20, times),
+        Family::Rate { limit_mb, seconds, dir } => {
+            family::rate(&dir, budget.seed, limit_mb * 1_000_000, seconds)
+        }
         Family::Planted { all, only, seconds } => {
             family::planted(budget.seed, seconds, all, only.as_deref())
         }
