@@ -87,6 +87,7 @@ pub fn check(open: Opener, dir: &Path, settings: &Settings, test: &SelfTest) -> 
             passed.calls += 1;
         }
         tester.add_together(engine).with_context(|| format!("round {round}"))?;
+        engine.settle().with_context(|| format!("settling, round {round}"))?;
         tester.compare(engine).with_context(|| format!("before closing, round {round}"))?;
     }
     passed.pairs = tester.model.len();
@@ -156,10 +157,7 @@ impl Tester {
             70..75 => self.multi_get(engine).context("multi_get")?,
             75..90 => self.scan(engine).context("scan")?,
             90..99 => self.batch(engine).context("batch")?,
-            _ => {
-                engine.flush().context("flush")?;
-                engine.settle().context("settle")?;
-            }
+            _ => engine.flush().context("flush")?,
         }
         Ok(())
     }
