@@ -1,0 +1,177 @@
+//! When may one say that A is faster than B? Interleaved pairs A B A B, those that others disturbed
+//! thrown away, and a median with its spread.
+//!
+//! - P1: a ratio comes from the runs of one pair, never from runs far apart.
+//! - P2: a pair during which other processes took more than [`OTHERS_MAX`] of a processor does
+//!   not count; it is repeated, and how often that happened is reported.
+//! - P3: "at least X" holds when the median does and the lowest pair is at least 0.95 X.
+
+use std::fmt;
+use std::time::Instant;
+
+use anyhow::Result;
+use serde::Serialize;
+
+/// Share of one processor that others may take during a pair.
+pub const OTHERS_MAX: f64 = 0.2;
+
+/// How far below the claim the lowest pair may lie.
+const LOWEST_SHARE: f64 = 0.95;
+
+/// Pairs that a claim needs at least.
+pub const PAIRS_MIN: usize = 5;
+
+/// Attempts for each pair that is wanted, after which the run goes on with what there is.
+const ATTEMPTS_PER_PAIR: usize = 4;
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Side {
+    /// The one that the claim is about.
+    A,
+    /// The one it is compared with.
+    B,
+}
+
+/// Median and extremes of one ratio over the pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Pairs.
+    pub pairs: usize,
+    /// Smallest.
+    pub lowest: f64,
+    /// Median.
+    pub median: f64,
+    /// Largest.
+    pub highest: f64,
+}
+
+impl Spread {
+    /// The spread of some figures; `None` if there are none or one is not a number.
+    #[must_use]
+    pub fn of(mut figures: Vec<f64>) -> Option<Self> {
+        if figures.iter().any(|figure| !figure.is_finite()) {
+            return None;
+        }
+        figures.sort_by(f64::total_cmp);
+        let (lowest, highest) = (*figures.first()?, *figures.last()?);
+        let upper = *figures.get(figures.len() / 2)?;
+        let lower = *figures.get((figures.len() - 1) / 2)?;
+        Some(Self { pairs: figures.len(), lowest, median: lower.midpoint(upper), highest })
+    }
+
+    /// Whether "at least `claim`" may be said.
+    #[must_use]
+    pub fn is_at_least(&self, claim: f64) -> bool {
+        self.pairs >= PAIRS_MIN && self.median >= claim && self.lowest >= LOWEST_SHARE * claim
+    }
+
+    /// The largest X for which "at least X" may be said; `None` with too few pairs.
+    #[must_use]
+    pub fn claim(&self) -> Option<f64> {
+        (self.pairs >= PAIRS_MIN).then(|| self.median.min(self.lowest / LOWEST_SHARE))
+    }
+}
+
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} ({:.2} to {:.2})", self.median, self.lowest, self.highest)?;
+        match self.claim() {
+            Some(claim) => write!(f, ", at least {:.2}", (claim * 100.0).floor() / 100.0),
+            None => write!(f, ", {} of {PAIRS_MIN} pairs: no claim", self.pairs),
+        }
+    }
+}
+
+/// The pairs that count.
+#[derive(Debug, Serialize)]
+pub struct Pairs<T> {
+    /// Outcomes of A and B, in order.
+    pub kept: Vec<(T, T)>,
+    /// Pairs that others disturbed.
+    pub thrown_away: usize,
+    /// Largest share of a processor that others took during a pair that counts.
+    pub others: f64,
+}
+
+/// Runs `wanted` pairs. `others` tells the share of a processor that other processes took since
+/// it was called last.
+///
+/// # Errors
+/// The first error of a run.
+pub fn run_pairs<T>(
+    wanted: usize,
+    mut run: impl FnMut(Side) -> Result<T>,
+    mut others: impl FnMut() -> f64,
+) -> Result<Pairs<T>> {
+    let mut pairs = Pairs { kept: Vec::new(), thrown_away: 0, others: 0.0 };
+    for _ in 0..wanted * ATTEMPTS_PER_PAIR {
+        if pairs.kept.len() == wanted {
+            break;
+        }
+        others();
+        let (a, b) = (run(Side::A)?, run(Side::B)?);
+        let share = others();
+        if share > OTHERS_MAX {
+            pairs.thrown_away += 1;
+            continue;
+        }
+        pairs.others = pairs.others.max(share);
+        pairs.kept.push((a, b));
+    }
+    Ok(pairs)
+}
+
+/// What other processes take of the processors, from the kernel's accounts: everything that ran
+/// on the machine less what this process and the children it waited for ran. Work of the kernel
+/// itself, such as writing back, counts as others' where no process is charged for it.
+#[derive(Debug)]
+pub struct Others {
+    since: Instant,
+    busy: u64,
+    own: u64,
+}
+
+impl Others {
+    /// Starts to watch.
+    #[must_use]
+    pub fn watch() -> Self {
+        let (busy, own) = ticks();
+        Self { since: Instant::now(), busy, own }
+    }
+
+    /// The share of one processor since the last call.
+    pub fn share(&mut self) -> f64 {
+        let now = Self::watch();
+        let busy = now.busy.saturating_sub(self.busy);
+        let others = busy.saturating_sub(now.own.saturating_sub(self.own));
+        let seconds = now.since.duration_since(self.since).as_secs_f64().max(1e-9);
+        *self = now;
+        others as f64 / rustix::param::clock_ticks_per_second() as f64 / seconds
+    }
+}
+
+/// Ticks that all processors were busy, and ticks of this process and its dead children.
+fn ticks() -> (u64, u64) {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    (busy_ticks(&read("/proc/stat")), own_ticks(&read("/proc/self/stat")))
+}
+
+/// From `/proc/stat`: user, nice, system, irq, softirq and steal of the line of all processors.
+fn busy_ticks(text: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
+    let fields: Vec<u64> =
+        line.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
+    [0, 1, 2, 5, 6, 7].into_iter().filter_map(|place| fields.get(place)).sum()
+}
+
+/// From `/proc/self/stat`: user and system ticks, own and of children; the name in brackets may
+/// hold anything, so fields are counted from its end.
+fn own_ticks(text: &str) -> u64 {
+    let rest = text.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    [11, 12, 13, 14].into_iter().filter_map(|place| fields.get(place)?.parse::<u64>().ok()).sum()
+}
+
+#[cfg(test)]
+mod tests;
