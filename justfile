@@ -29,6 +29,12 @@ clippy:
     cargo clippy --workspace --all-targets -- -D warnings
     cargo clippy -p cleavedb --all-targets -- -D warnings
 
+# The engines compared with: their libraries, lints, self-tests.
+peers:
+    crates/cleavedb-bench/fetch-peers.sh
+    cargo clippy -p cleavedb-bench --features peers --all-targets -- -D warnings
+    CLEAVEDB_PEERS=$PWD/target/peers cargo test -p cleavedb-bench --features peers
+
 # API pages; a broken link is an error.
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps

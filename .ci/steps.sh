@@ -2,7 +2,7 @@
 # note TEXT puts one line into the final table; absent WHY marks a tool that cannot be had.
 
 STEPS=(
-    toolchain fetch fmt clippy test doctest doc examples demo io_uring
+    toolchain fetch fmt clippy peers test doctest doc examples demo io_uring
     harness shuttle fuzz_replay fuzz_build asan miri
 )
 
@@ -47,6 +47,13 @@ step_fmt() { cargo fmt --all --check; }
 step_clippy() {
     cargo clippy --locked --workspace --all-targets -- -D warnings
     cargo clippy --locked -p cleavedb --all-targets -- -D warnings
+}
+
+# The engines compared with are off by default; that they compile is all that is asked here.
+step_peers() {
+    cargo check --locked -p cleavedb-bench --features peers --all-targets
+    local tree="cargo tree --locked -p cleavedb-bench -e normal --prefix none"
+    note "$($tree | sort -u | wc -l) crates without peers, $($tree --features peers | sort -u | wc -l) with"
 }
 
 # The command of the README. The planted bugs are among the tests: each must be caught. Later

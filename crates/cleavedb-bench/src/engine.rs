@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How to open an engine. An engine that lacks a setting ignores it and says so in its notes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settings {
     /// Bytes of memory for caches, buffers and indexes together.
     pub memory_budget: u64,

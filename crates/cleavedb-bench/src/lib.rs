@@ -5,6 +5,8 @@
 //! read. Workloads know nothing of engines and engines nothing of workloads: a new engine is one
 //! implementation of [`engine::Engine`] and one line in [`engines`].
 
+#[cfg(feature = "peers")]
+pub mod compare;
 pub mod data;
 pub mod device;
 pub mod distribution;
@@ -13,6 +15,8 @@ pub mod engines;
 pub mod limit;
 pub mod measure;
 pub mod pairs;
+#[cfg(feature = "peers")]
+pub mod peers;
 pub mod phase;
 pub mod report;
 pub mod runner;

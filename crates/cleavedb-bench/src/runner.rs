@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::data::{Dataset, KEY_BYTES};
 use crate::device::{Probe, probe};
@@ -27,7 +27,7 @@ use crate::workload::{Generator, Shape};
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What to run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
     /// Name of the engine, see [`engines::ALL`].
     pub engine: String,

@@ -20,22 +20,31 @@ pub struct Known {
     pub direct: bool,
 }
 
-/// Every engine. `memory` keeps a map in memory and nothing on disk: it shows what the workload
-/// itself costs.
+/// The engines of the default build. `memory` keeps a map in memory and nothing on disk: it shows
+/// what the workload itself costs.
 pub const ALL: &[Known] = &[
     Known { name: "cleavedb", open: cleave::open, direct: true },
     Known { name: "memory", open: memory::open, direct: false },
 ];
+
+/// Every engine of this build, peers included.
+pub fn all() -> impl Iterator<Item = &'static Known> {
+    #[cfg(feature = "peers")]
+    let peers = crate::peers::ALL;
+    #[cfg(not(feature = "peers"))]
+    let peers: &[Known] = &[];
+    ALL.iter().chain(peers)
+}
 
 /// The engine called `name`.
 ///
 /// # Errors
 /// A sentence that names those there are.
 pub fn find(name: &str) -> Result<Known> {
-    match ALL.iter().find(|known| known.name == name) {
+    match all().find(|known| known.name == name) {
         Some(known) => Ok(*known),
         None => {
-            let names: Vec<_> = ALL.iter().map(|known| known.name).collect();
+            let names: Vec<_> = all().map(|known| known.name).collect();
             bail!("there is no engine '{name}'; choose one of {}", names.join(", "))
         }
     }

@@ -1,0 +1,114 @@
+//! CleaveDB beside its peers: which there are, whether they are right, and how fast each is.
+//!
+//! Every run is a process of its own, so that processor time, memory and bytes are its alone.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Parser, Subcommand};
+use cleavedb_bench::peers::absent;
+use cleavedb_bench::selftest::{SelfTest, check};
+use cleavedb_bench::{Plan, Settings, Silent, compare, engines, limit};
+
+#[derive(Parser)]
+#[command(version, about = "Measures CleaveDB beside other engines.")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Lists the engines and which of them are absent on this machine.
+    List,
+    /// Compares engines with a map, with reopening in between.
+    Selftest {
+        /// Engines, with commas; all that are there by default.
+        engines: Option<String>,
+    },
+    /// One run of one engine, a report as JSON.
+    Run {
+        /// The plan as JSON.
+        #[arg(long)]
+        plan: String,
+        /// Folder of the store.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Memory group to run in.
+        #[arg(long)]
+        group: Option<PathBuf>,
+    },
+    /// Interleaved pairs of one engine and each of the others; a table of ratios.
+    ///
+    /// Example: cleavedb-peers compare --against rocksdb,fjall --cheap
+    Compare(compare::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Args::parse().command {
+        Command::List => list(),
+        Command::Selftest { engines } => selftest(engines.as_deref()),
+        Command::Run { plan, dir, group } => run(&plan, &dir, group.as_deref()),
+        Command::Compare(args) => compare::compare(&args).map(|text| print(&text)),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cleavedb-peers: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The result of a command.
+fn print(text: &str) {
+    println!("{text}");
+}
+
+fn list() -> Result<()> {
+    for known in engines::all() {
+        let io = if known.direct { "buffered and direct" } else { "buffered" };
+        let there =
+            absent(known.name).map_or_else(|| "there".to_owned(), |why| format!("ABSENT: {why}"));
+        print(&format!("{:<16} {io:<20} {there}", known.name));
+    }
+    Ok(())
+}
+
+fn selftest(names: Option<&str>) -> Result<()> {
+    let mut failed = 0;
+    for known in engines::all().filter(|known| known.name != "memory") {
+        if names.is_some_and(|names| !names.split(',').any(|name| name == known.name)) {
+            continue;
+        }
+        if let Some(why) = absent(known.name) {
+            print(&format!("{:<16} ABSENT: {why}", known.name));
+            continue;
+        }
+        let dir = tempfile::tempdir()?;
+        let settings = Settings { memory_budget: 32 << 20, ..Settings::default() };
+        match check(known.open, &dir.path().join("store"), &settings, &SelfTest::default()) {
+            Ok(passed) => print(&format!(
+                "{:<16} passed: {}, {} calls, reopened {} times",
+                known.name, passed.engine, passed.calls, passed.reopened
+            )),
+            Err(error) => {
+                failed += 1;
+                print(&format!("{:<16} FAILED: {error:#}", known.name));
+            }
+        }
+    }
+    ensure!(failed == 0, "{failed} engines failed");
+    Ok(())
+}
+
+fn run(plan: &str, dir: &Path, group: Option<&Path>) -> Result<()> {
+    if let Some(group) = group {
+        limit::join(group)?;
+    }
+    let plan: Plan = serde_json::from_str(plan).context("the plan")?;
+    let report = cleavedb_bench::run(&plan, dir, &mut Silent)?;
+    print(&serde_json::to_string(&report)?);
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! Every peer passes the self-test, in each form it can be opened in.
+//!
+//! A peer whose library is absent fails its test, so that nobody takes it for tested;
+//! `CLEAVEDB_PEERS_ABSENT=allow` lets it be absent, which it then says on the terminal.
+
+use std::io::Write as _;
+
+use super::*;
+use crate::engine::Settings;
+use crate::engines;
+use crate::selftest::{SelfTest, check};
+
+fn passes(name: &str) {
+    let known = engines::find(name).unwrap();
+    if let Some(why) = absent(name) {
+        // Straight to the terminal: what tests print is hidden when they pass.
+        let line = format!("\nABSENT, not tested: {name}: {why}\n");
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
+        let allowed = std::env::var("CLEAVEDB_PEERS_ABSENT").is_ok_and(|value| value == "allow");
+        assert!(allowed, "{name} is absent: {why}");
+        return;
+    }
+    for (sync, direct) in [(false, false), (true, false), (false, true)] {
+        if direct && !known.direct {
+            let dir = tempfile::tempdir().unwrap();
+            let settings = Settings { direct, ..Settings::default() };
+            assert!((known.open)(&dir.path().join("db"), &settings).is_err(), "{name}");
+            continue;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let settings = Settings { sync, direct, memory_budget: 32 << 20, ..Settings::default() };
+        let calls = if sync { 300 } else { 1_500 };
+        let test = SelfTest { rounds: 3, calls, ..SelfTest::default() };
+        let passed = check(known.open, &dir.path().join("db"), &settings, &test)
+            .unwrap_or_else(|error| panic!("{name}, sync {sync}, direct {direct}: {error:#}"));
+        assert_eq!((passed.calls, passed.reopened), (3 * calls, 3), "{name}");
+        assert!(!passed.engine.is_empty() && passed.pairs > 50, "{passed:?}");
+    }
+}
+
+macro_rules! each {
+    ($($test:ident = $name:literal;)*) => {
+        $(#[test] fn $test() { passes($name); })*
+
+        #[test]
+        fn every_peer_has_its_test() {
+            let tested = [$($name),*];
+            let known: Vec<_> = ALL.iter().map(|known| known.name).collect();
+            assert_eq!(known, tested);
+        }
+    };
+}
+
+each! {
+    rocksdb = "rocksdb";
+    rocksdb_with_blob_files = "rocksdb-blob";
+    rocksdb_with_a_merge_operator = "rocksdb-merge";
+    leveldb = "leveldb";
+    fjall_plain = "fjall";
+    fjall_with_separated_values = "fjall-blob";
+    lmdb_plain = "lmdb";
+    redb_plain = "redb";
+    surrealkv = "surrealkv";
+    surrealkv_with_a_value_log = "surrealkv-vlog";
+}
