@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::engine::Settings;
 use crate::engines::{self, Known};
 use crate::limit::Group;
-use crate::pairs::{Others, PAIRS_MIN, Pairs, Side, run_pairs};
+use crate::pairs::{OTHERS_MAX, Others, PAIRS_MIN, Pairs, Side, run_pairs};
 use crate::peers::absent;
 use crate::phase::Phase;
 use crate::runner::Plan;
@@ -55,9 +55,18 @@ pub struct Args {
     /// Operations of each other phase; as many as items by default.
     #[arg(long)]
     pub ops: Option<u64>,
-    /// Bytes of each value.
+    /// Bytes of each value, or of the largest.
     #[arg(long, default_value_t = 1_000)]
     pub value_size: usize,
+    /// Values of 64 bytes up to that size, each doubling as often as the next.
+    #[arg(long)]
+    pub mixed: bool,
+    /// Exponent of the phases readzipf, overwritezipf and up2x.
+    #[arg(long, default_value_t = crate::distribution::ZIPF_EXPONENT)]
+    pub zipf: f64,
+    /// Keys fetched together by multiget.
+    #[arg(long, default_value_t = 32)]
+    pub multi: usize,
     /// Threads.
     #[arg(long, default_value_t = 2)]
     pub threads: usize,
@@ -175,12 +184,16 @@ fn contenders(args: &Args) -> Result<(Vec<Contender>, Vec<String>)> {
 }
 
 fn plan(args: &Args) -> Result<Plan> {
+    ensure!(args.zipf > 0.0 && args.zipf.is_finite(), "--zipf takes a number above 0");
     let settings = Settings { sync: args.sync, ..Settings::default() };
     Ok(Plan {
         phases: Phase::parse_list(&args.phases).map_err(anyhow::Error::msg)?,
         num: if args.cheap { args.num.min(CHEAP_NUM) } else { args.num },
         operations: args.ops,
         value_bytes: args.value_size,
+        mixed_values: args.mixed,
+        zipf_exponent: args.zipf,
+        multi_get_keys: args.multi,
         threads: args.threads,
         batch: args.batch,
         seconds: args.seconds,
@@ -233,6 +246,8 @@ impl Session<'_> {
         let mut runs = 0;
         run_pairs(
             self.pairs(),
+            // A cheap run claims nothing, so it may be disturbed; the table says by how much.
+            if self.args.cheap { f64::INFINITY } else { OTHERS_MAX },
             |side| {
                 runs += 1;
                 let contender = if side == Side::A { one } else { other };

@@ -6,6 +6,8 @@
 //! - D3: [`Dataset::missing_key`] lies between existing keys and never equals one.
 //! - D4: a value starts with its item and version (as far as it is long enough) and is about
 //!   half compressible.
+//! - D5: where values have mixed sizes, a value's size is a function of its item and version,
+//!   both of which it holds; as many are between 2 and 4 times the smallest as between 4 and 8.
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -24,6 +26,9 @@ const PIECE_BYTES: usize = 100;
 /// Bytes of the item number and the version in front of a value.
 const HEADER_BYTES: usize = 16;
 
+/// Smallest value where sizes are mixed.
+pub const MIXED_BYTES_MIN: usize = 64;
+
 /// The keys and values of one run.
 #[derive(Clone, Debug)]
 pub struct Dataset {
@@ -31,6 +36,7 @@ pub struct Dataset {
     stride: u64,
     seed: u64,
     value_bytes: usize,
+    mixed: bool,
     pool: Vec<u8>,
     scatter: Permutation,
 }
@@ -45,9 +51,18 @@ impl Dataset {
             stride: u64::MAX / num,
             seed,
             value_bytes,
+            mixed: false,
             pool: pool(POOL_BYTES + value_bytes, seed),
             scatter: Permutation::new(num, seed ^ 0x5ca7),
         }
+    }
+
+    /// The same with values of [`MIXED_BYTES_MIN`] up to what was given as their size, if
+    /// `mixed` (D5).
+    #[must_use]
+    pub fn with_mixed_sizes(mut self, mixed: bool) -> Self {
+        self.mixed = mixed && self.value_bytes > MIXED_BYTES_MIN;
+        self
     }
 
     /// Items loaded at the beginning.
@@ -56,7 +71,7 @@ impl Dataset {
         self.num
     }
 
-    /// Bytes of every value.
+    /// Bytes of every value, or of the largest.
     #[must_use]
     pub fn value_bytes(&self) -> usize {
         self.value_bytes
@@ -96,7 +111,8 @@ impl Dataset {
         value.clear();
         let hash = mix(self.seed ^ mix(item) ^ version.rotate_left(32));
         let start = (hash % POOL_BYTES as u64) as usize;
-        value.extend(self.pool.get(start..start + self.value_bytes).unwrap_or_default());
+        let bytes = self.bytes_of(self.place(item), version);
+        value.extend(self.pool.get(start..start + bytes).unwrap_or_default());
         let mut header = [0u8; HEADER_BYTES];
         let (left, right) = header.split_at_mut(HEADER_BYTES / 2);
         left.copy_from_slice(&self.place(item).to_be_bytes());
@@ -109,7 +125,7 @@ impl Dataset {
     /// Whether `value` may be what was stored under the item key `key`: right length, right item.
     #[must_use]
     pub fn is_value_of(&self, key: &[u8], value: &[u8]) -> bool {
-        if value.len() != self.value_bytes {
+        if !self.mixed && value.len() != self.value_bytes {
             return false;
         }
         let mut place = 0u64;
@@ -117,7 +133,25 @@ impl Dataset {
             let Some(nibble) = (digit as char).to_digit(16) else { return false };
             place = place << 4 | u64::from(nibble);
         }
+        if self.mixed {
+            let header = value.get(HEADER_BYTES / 2..HEADER_BYTES);
+            let version = header.and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes);
+            if version.is_none_or(|version| value.len() != self.bytes_of(place, version)) {
+                return false;
+            }
+        }
         value.iter().zip(place.to_be_bytes()).all(|(&have, want)| have == want)
+    }
+
+    /// Bytes of a value (D5): the logarithm of the size is uniform.
+    fn bytes_of(&self, place: u64, version: u64) -> usize {
+        if !self.mixed {
+            return self.value_bytes;
+        }
+        let hash = mix(place ^ mix(version ^ self.seed));
+        let fraction = hash as f64 / u64::MAX as f64;
+        let (least, most) = (MIXED_BYTES_MIN as f64, self.value_bytes as f64);
+        ((least * (most / least).powf(fraction)) as usize).min(self.value_bytes)
     }
 
     /// Where an item stands in the space of all 64-bit numbers (D1, D2).

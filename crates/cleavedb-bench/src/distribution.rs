@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, Zipf};
 
-/// Exponent of the zipfian distributions, as in YCSB.
+/// Exponent of the zipfian distributions where no other is given, as in YCSB.
 pub const ZIPF_EXPONENT: f64 = 0.99;
 
 /// Rounds of the Feistel network: four make a balanced one look random.
@@ -71,10 +71,12 @@ pub enum Chooser {
 }
 
 impl Chooser {
-    /// Scrambled zipfian over `0..count`.
+    /// Scrambled zipfian over `0..count`, the item of rank r chosen in proportion to
+    /// r to the power of minus `exponent` (above 0), by rejection inversion: exact for any
+    /// exponent, also 1 and above, with no table.
     #[must_use]
-    pub fn zipfian(count: u64, seed: u64) -> Self {
-        match zipf(count) {
+    pub fn zipfian(count: u64, exponent: f64, seed: u64) -> Self {
+        match zipf(count, exponent) {
             Some(zipf) => Self::Zipfian(zipf, Permutation::new(count.max(1), seed)),
             None => Self::Uniform,
         }
@@ -83,7 +85,7 @@ impl Chooser {
     /// Zipfian from the newest of `count` items backwards.
     #[must_use]
     pub fn latest(count: u64) -> Self {
-        zipf(count).map_or(Self::Uniform, Self::Latest)
+        zipf(count, ZIPF_EXPONENT).map_or(Self::Uniform, Self::Latest)
     }
 
     /// The next item, below `count` (at least 1), the number of items there are now.
@@ -103,8 +105,8 @@ impl Chooser {
     }
 }
 
-fn zipf(count: u64) -> Option<Zipf<f64>> {
-    Zipf::new(count.max(1) as f64, ZIPF_EXPONENT).ok()
+fn zipf(count: u64, exponent: f64) -> Option<Zipf<f64>> {
+    Zipf::new(count.max(1) as f64, exponent).ok()
 }
 
 #[cfg(test)]

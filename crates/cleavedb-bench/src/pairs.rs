@@ -94,13 +94,15 @@ pub struct Pairs<T> {
     pub others: f64,
 }
 
-/// Runs `wanted` pairs. `others` tells the share of a processor that other processes took since
-/// it was called last.
+/// Runs `wanted` pairs, not counting those during which others took more than `others_max`
+/// ([`OTHERS_MAX`] for anything that is to be claimed). `others` tells the share of a processor
+/// that other processes took since it was called last.
 ///
 /// # Errors
 /// The first error of a run.
 pub fn run_pairs<T>(
     wanted: usize,
+    others_max: f64,
     mut run: impl FnMut(Side) -> Result<T>,
     mut others: impl FnMut() -> f64,
 ) -> Result<Pairs<T>> {
@@ -112,7 +114,7 @@ pub fn run_pairs<T>(
         others();
         let (a, b) = (run(Side::A)?, run(Side::B)?);
         let share = others();
-        if share > OTHERS_MAX {
+        if share > others_max {
             pairs.thrown_away += 1;
             continue;
         }

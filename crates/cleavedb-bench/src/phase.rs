@@ -17,8 +17,12 @@ pub enum Phase {
     FillRandom,
     /// Uniformly chosen items again, with new values.
     Overwrite,
+    /// Zipfian items again, with new values.
+    OverwriteZipf,
     /// Uniformly chosen items.
     ReadRandom,
+    /// Zipfian items.
+    ReadZipf,
     /// Keys that do not exist, between those that do.
     ReadMissing,
     /// A seek to a uniformly chosen item and the next pairs.
@@ -31,6 +35,8 @@ pub enum Phase {
     DeleteRandom,
     /// Uniformly chosen counters are added to.
     MergeRandom,
+    /// The mix of a service that counts: 92.5 % additions, 7.5 % reads, zipfian counters.
+    Up2x,
     /// Several uniformly chosen items in one call.
     MultiGet,
     /// YCSB A: half reads, half updates, zipfian.
@@ -49,7 +55,7 @@ pub enum Phase {
 
 impl Phase {
     /// All phases in the order they make sense in.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::Device,
         Self::FillSeq,
         Self::FillRandom,
@@ -68,6 +74,10 @@ impl Phase {
         Self::YcsbD,
         Self::YcsbE,
         Self::DeleteRandom,
+        // Later ones at the end: a phase's place is part of the seed of its choices.
+        Self::OverwriteZipf,
+        Self::ReadZipf,
+        Self::Up2x,
     ];
 
     /// The phases run where none are named.
@@ -90,7 +100,10 @@ impl Phase {
             Self::FillSeq => "fillseq",
             Self::FillRandom => "fillrandom",
             Self::Overwrite => "overwrite",
+            Self::OverwriteZipf => "overwritezipf",
             Self::ReadRandom => "readrandom",
+            Self::ReadZipf => "readzipf",
+            Self::Up2x => "up2x",
             Self::ReadMissing => "readmissing",
             Self::SeekRandom => "seekrandom",
             Self::Scan => "scan",
@@ -128,6 +141,8 @@ impl Phase {
                 | Self::Overwrite
                 | Self::DeleteRandom
                 | Self::MergeRandom
+                | Self::OverwriteZipf
+                | Self::Up2x
                 | Self::YcsbA
                 | Self::YcsbB
                 | Self::YcsbD

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::{Dataset, KEY_BYTES};
 use crate::device::{Probe, probe};
+use crate::distribution::ZIPF_EXPONENT;
 use crate::engine::{Engine, EngineStats, Settings};
 use crate::engines;
 use crate::measure::{DeviceBytes, Latencies, peak_memory_bytes, processor_time};
@@ -37,8 +38,12 @@ pub struct Plan {
     pub num: u64,
     /// Operations of each other phase; `None` for one for every item (a tenth for seeks).
     pub operations: Option<u64>,
-    /// Bytes of each value.
+    /// Bytes of each value, or of the largest.
     pub value_bytes: usize,
+    /// Whether values have sizes from [`crate::data::MIXED_BYTES_MIN`] up to `value_bytes`.
+    pub mixed_values: bool,
+    /// Exponent of the phases `readzipf`, `overwritezipf` and `up2x`.
+    pub zipf_exponent: f64,
     /// Threads that work at the same time.
     pub threads: usize,
     /// Longest time of one phase in seconds; `None` for no limit.
@@ -69,6 +74,8 @@ impl Default for Plan {
             num: 1_000_000,
             operations: None,
             value_bytes: 100,
+            mixed_values: false,
+            zipf_exponent: ZIPF_EXPONENT,
             threads: 1,
             seconds: None,
             batch: 1,
@@ -91,6 +98,7 @@ impl Plan {
             seek_pairs: self.seek_pairs,
             scan_pairs: self.scan_pairs,
             threads: self.threads.max(1),
+            zipf_exponent: self.zipf_exponent,
             seed: self.seed,
         }
     }
@@ -143,7 +151,8 @@ pub fn run(plan: &Plan, dir: &Path, observer: &mut dyn Observer) -> Result<Repor
     let engine = engines::open(&plan.engine, dir, &plan.settings)?;
     report.engine = engine.name();
     report.engine_settings = engine.settings();
-    let data = Dataset::new(plan.num, plan.value_bytes, plan.seed);
+    let data =
+        Dataset::new(plan.num, plan.value_bytes, plan.seed).with_mixed_sizes(plan.mixed_values);
     let items = AtomicU64::new(plan.num.max(1));
     for &phase in &plan.phases {
         if phase == Phase::Device {

@@ -10,8 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-use crate::distribution::{Chooser, Permutation, mix};
+use crate::distribution::{Chooser, Permutation, ZIPF_EXPONENT, mix};
 use crate::phase::Phase;
+
+/// Additions among 1,000 steps of `up2x`; the others read.
+const UP2X_ADDITIONS_PERMILLE: u32 = 925;
 
 /// Longest scan of YCSB E.
 const YCSB_SCAN_PAIRS_MAX: usize = 100;
@@ -45,6 +48,8 @@ pub enum Step {
     Delete(u64),
     /// Add one to a counter.
     Add(u64),
+    /// Read a counter, which may not be there yet.
+    GetCounter(u64),
     /// Read an item and store it anew.
     ReadModifyWrite {
         /// Which.
@@ -67,6 +72,8 @@ pub struct Shape {
     pub scan_pairs: usize,
     /// Threads.
     pub threads: usize,
+    /// Exponent of the zipfian phases.
+    pub zipf_exponent: f64,
     /// Seed of the whole run.
     pub seed: u64,
 }
@@ -114,7 +121,10 @@ impl<'a> Generator<'a> {
         let num = shape.num.max(1);
         let chooser = match phase {
             Phase::YcsbA | Phase::YcsbB | Phase::YcsbC | Phase::YcsbE | Phase::YcsbF => {
-                Chooser::zipfian(num, shape.seed)
+                Chooser::zipfian(num, ZIPF_EXPONENT, shape.seed)
+            }
+            Phase::ReadZipf | Phase::OverwriteZipf | Phase::Up2x => {
+                Chooser::zipfian(num, shape.zipf_exponent, shape.seed)
             }
             Phase::YcsbD => Chooser::latest(num),
             _ => Chooser::Uniform,
@@ -161,6 +171,15 @@ impl<'a> Generator<'a> {
         self.random.random_range(0..100) < percent
     }
 
+    fn count_or_read(&mut self) -> Step {
+        let counter = self.choose();
+        if self.random.random_range(0..1_000) < UP2X_ADDITIONS_PERMILLE {
+            Step::Add(counter)
+        } else {
+            Step::GetCounter(counter)
+        }
+    }
+
     fn run(&self, index: u64, reverse: bool) -> Step {
         let pairs = self.shape.scan_pairs.max(1) as u64;
         let first = (index * pairs).min(self.shape.num.saturating_sub(1));
@@ -180,11 +199,12 @@ impl Iterator for Generator<'_> {
             Phase::Device => return None,
             Phase::FillSeq => self.put(index),
             Phase::FillRandom => self.put(self.order.apply(index)),
-            Phase::Overwrite => {
+            Phase::Overwrite | Phase::OverwriteZipf => {
                 let item = self.choose();
                 self.put(item)
             }
-            Phase::ReadRandom | Phase::YcsbC => Step::Get(self.choose()),
+            Phase::ReadRandom | Phase::ReadZipf | Phase::YcsbC => Step::Get(self.choose()),
+            Phase::Up2x => self.count_or_read(),
             Phase::ReadMissing => Step::GetMissing(self.choose()),
             Phase::MultiGet => Step::GetTogether(self.choose()),
             Phase::SeekRandom => {

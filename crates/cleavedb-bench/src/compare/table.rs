@@ -5,19 +5,21 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::data::KEY_BYTES;
-use crate::pairs::{Pairs, Spread};
+use crate::pairs::{OTHERS_MAX, Pairs, Spread};
 use crate::report::bytes;
 use crate::runner::Plan;
 
 /// What all runs have in common.
 pub(super) fn heading(plan: &Plan, pairs: usize) -> String {
     format!(
-        "# Comparison\n\n{} items of {KEY_BYTES} + {} bytes, {} threads, batches of {}, {}, seed \
-         {}; {pairs} interleaved pairs.\n",
+        "# Comparison\n\n{} items of {KEY_BYTES} + {}{} bytes, {} threads, batches of {}, zipf \
+         {}, {}, seed {}; {pairs} interleaved pairs.\n",
         plan.num,
+        if plan.mixed_values { "64 to " } else { "" },
         plan.value_bytes,
         plan.threads,
         plan.batch,
+        plan.zipf_exponent,
         if plan.settings.sync { "every write synced" } else { "writes survive the process" },
         plan.seed,
     )
@@ -69,11 +71,12 @@ pub(super) fn ratios(one: &str, other: &str, pairs: &Pairs<Value>) -> String {
     };
     let _ = writeln!(
         out,
-        "- {} pairs count, {} thrown away; others took up to {:.2} of a processor; peak memory \
+        "- {} pairs count, {} thrown away; others took up to {:.2} of a processor{}; peak memory \
          {} and {}\n",
         pairs.kept.len(),
         pairs.thrown_away,
         pairs.others,
+        if pairs.others > OTHERS_MAX { " (disturbed: no figure counts)" } else { "" },
         peak(a),
         peak(b),
     );

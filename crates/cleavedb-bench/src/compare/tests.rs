@@ -21,6 +21,7 @@ fn plans_travel_to_the_other_process() {
     let there = serde_json::from_str::<Plan>(&serde_json::to_string(&plan).unwrap()).unwrap();
     assert_eq!(format!("{there:?}"), format!("{plan:?}"));
     assert!(super::plan(&args(&["--phases", "nonesuch"])).is_err());
+    assert!(super::plan(&args(&["--zipf", "0"])).is_err());
 }
 
 #[test]

@@ -86,3 +86,24 @@ fn counters_sort_after_items() {
     assert!(Dataset::is_item_key(&data.key(99)));
     assert!(!Dataset::is_item_key(&data.counter_key(99)));
 }
+
+#[test]
+fn mixed_sizes_follow_item_and_version_and_are_checked() {
+    let data = Dataset::new(100, 64 << 10, 3).with_mixed_sizes(true);
+    let mut value = Vec::new();
+    let mut sizes = Vec::new();
+    for version in 0..20 {
+        for item in 0..100 {
+            data.value(item, version, &mut value);
+            assert!(data.is_value_of(&data.key(item), &value));
+            sizes.push(value.len());
+            value.push(0);
+            assert!(!data.is_value_of(&data.key(item), &value), "a byte too many");
+        }
+    }
+    assert!(sizes.iter().all(|size| (MIXED_BYTES_MIN..=64 << 10).contains(size)));
+    // Ten doublings: half of the values are below the middle of them.
+    let small = sizes.iter().filter(|&&size| size < 2048).count();
+    assert!((900..1100).contains(&small), "{small} of 2000");
+    assert!(!data.is_value_of(&data.key(1), b"short"));
+}

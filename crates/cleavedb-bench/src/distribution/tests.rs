@@ -36,7 +36,7 @@ fn permutations_differ_by_seed_and_are_not_in_order() {
 #[test]
 fn zipfian_frequencies_follow_the_law() {
     let (items, draws) = (1000u64, 400_000u64);
-    let mut sorted = counts(&Chooser::zipfian(items, 5), items, draws, 42);
+    let mut sorted = counts(&Chooser::zipfian(items, ZIPF_EXPONENT, 5), items, draws, 42);
     sorted.sort_unstable_by(|a, b| b.cmp(a));
     let harmonic: f64 = (1..=items).map(|rank| (rank as f64).powf(-ZIPF_EXPONENT)).sum();
     for rank in [1u64, 2, 3, 5, 10, 30, 100] {
@@ -49,7 +49,7 @@ fn zipfian_frequencies_follow_the_law() {
 #[test]
 fn popular_items_of_the_scrambled_zipfian_are_scattered() {
     let items = 10_000;
-    let found = counts(&Chooser::zipfian(items, 5), items, 200_000, 1);
+    let found = counts(&Chooser::zipfian(items, ZIPF_EXPONENT, 5), items, 200_000, 1);
     let mut order: Vec<usize> = (0..items as usize).collect();
     order.sort_unstable_by_key(|&item| std::cmp::Reverse(found[item]));
     let low = order.iter().take(100).filter(|&&item| item < 5000).count();
@@ -74,7 +74,8 @@ fn uniform_is_even() {
 
 #[test]
 fn the_same_seed_gives_the_same_sequence() {
-    for chooser in [Chooser::Uniform, Chooser::zipfian(500, 1), Chooser::latest(500)] {
+    for chooser in [Chooser::Uniform, Chooser::zipfian(500, ZIPF_EXPONENT, 1), Chooser::latest(500)]
+    {
         assert_eq!(counts(&chooser, 500, 1000, 8), counts(&chooser, 500, 1000, 8));
         assert_ne!(counts(&chooser, 500, 1000, 8), counts(&chooser, 500, 1000, 9));
     }
@@ -82,7 +83,7 @@ fn the_same_seed_gives_the_same_sequence() {
 
 #[test]
 fn one_item_is_enough() {
-    for chooser in [Chooser::Uniform, Chooser::zipfian(1, 1), Chooser::latest(1)] {
+    for chooser in [Chooser::Uniform, Chooser::zipfian(1, ZIPF_EXPONENT, 1), Chooser::latest(1)] {
         assert_eq!(counts(&chooser, 1, 10, 1), [10]);
     }
 }

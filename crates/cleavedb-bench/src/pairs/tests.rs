@@ -32,7 +32,7 @@ fn disturbed_pairs_are_repeated_in_order() {
         sides.borrow_mut().push(side);
         Ok(sides.borrow().len())
     };
-    let pairs = run_pairs(2, run, || shares.next().unwrap()).unwrap();
+    let pairs = run_pairs(2, OTHERS_MAX, run, || shares.next().unwrap()).unwrap();
     assert_eq!(pairs.kept, [(1, 2), (5, 6)]);
     assert_eq!(pairs.thrown_away, 1);
     assert!((pairs.others - 0.15).abs() < 1e-9);
@@ -46,7 +46,7 @@ fn a_busy_machine_ends_with_fewer_pairs() {
         runs += 1;
         Ok(())
     };
-    let pairs = run_pairs(5, run, || 1.0).unwrap();
+    let pairs = run_pairs(5, OTHERS_MAX, run, || 1.0).unwrap();
     assert_eq!((pairs.kept.len(), pairs.thrown_away, runs), (0, 20, 40));
 }
 

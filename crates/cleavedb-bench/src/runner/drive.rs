@@ -94,6 +94,7 @@ impl<'a> Driver<'a> {
             Step::Scan { item, pairs, reverse } => self.scan(item, pairs, reverse),
             Step::Delete(item) => self.delete(item),
             Step::Add(item) => self.add(item),
+            Step::GetCounter(item) => self.get_counter(item),
             Step::ReadModifyWrite { item, version } => {
                 let key = self.data.key(item);
                 let data = self.data;
@@ -151,6 +152,19 @@ impl<'a> Driver<'a> {
             bytes = pair_bytes(value);
         })?;
         check(right, key)?;
+        self.outcome.found += u64::from(found);
+        self.done(1, bytes);
+        Ok(())
+    }
+
+    fn get_counter(&mut self, item: u64) -> Result<()> {
+        let key = self.data.counter_key(item);
+        let (mut right, mut bytes) = (true, KEY_BYTES as u64);
+        let found = self.engine.get(&key, &mut |value| {
+            right = value.len() == size_of::<u64>();
+            bytes = pair_bytes(value);
+        })?;
+        check(right, &key)?;
         self.outcome.found += u64::from(found);
         self.done(1, bytes);
         Ok(())

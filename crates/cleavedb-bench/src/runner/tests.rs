@@ -49,6 +49,13 @@ fn every_phase_counts_its_operations() {
 }
 
 #[test]
+fn mixed_sizes_pass_every_check() {
+    let plan = Plan { mixed_values: true, value_bytes: 4_096, zipf_exponent: 1.2, ..tiny() };
+    let report = run_in_temp(&plan).unwrap();
+    assert_eq!(report.phases.len(), Phase::ALL.len() - 1);
+}
+
+#[test]
 fn a_time_limit_ends_a_phase() {
     let plan = Plan {
         phases: vec![Phase::FillSeq, Phase::ReadRandom],

@@ -5,7 +5,15 @@ use std::collections::{HashMap, HashSet};
 use super::*;
 
 fn shape(threads: usize) -> Shape {
-    Shape { num: 1000, operations: None, seek_pairs: 10, scan_pairs: 64, threads, seed: 1 }
+    Shape {
+        num: 1000,
+        operations: None,
+        seek_pairs: 10,
+        scan_pairs: 64,
+        threads,
+        zipf_exponent: 0.99,
+        seed: 1,
+    }
 }
 
 fn steps(phase: Phase, shape: Shape, thread: usize) -> Vec<Step> {
@@ -141,4 +149,29 @@ fn phase_names_parse_back_and_unknown_ones_are_named() {
     assert_eq!(Phase::parse_list("usual").map(|list| list.len()), Ok(8));
     assert!(Phase::parse_list("fillseq,nonsense").is_err_and(|e| e.contains("'nonsense'")));
     assert!(Phase::parse_list(",").is_err());
+}
+
+#[test]
+fn up2x_adds_and_reads_in_its_shares() {
+    let shape = Shape { operations: Some(20_000), ..shape(1) };
+    let taken = steps(Phase::Up2x, shape, 0);
+    let added = taken.iter().filter(|step| matches!(step, Step::Add(_))).count();
+    let read = taken.iter().filter(|step| matches!(step, Step::GetCounter(_))).count();
+    assert_eq!(added + read, 20_000);
+    assert!((18_300..18_700).contains(&added), "{added} additions of 20,000");
+}
+
+#[test]
+fn a_larger_exponent_is_more_skewed() {
+    let most = |zipf_exponent| {
+        let shape = Shape { operations: Some(20_000), zipf_exponent, ..shape(1) };
+        let mut counts = HashMap::new();
+        for step in steps(Phase::ReadZipf, shape, 0) {
+            let Step::Get(item) = step else { panic!("{step:?}") };
+            *counts.entry(item).or_insert(0) += 1;
+        }
+        counts.into_values().max().unwrap()
+    };
+    let (even, usual, skewed) = (most(0.8), most(1.0), most(1.2));
+    assert!(even * 2 < usual && usual * 3 < skewed * 2, "{even}, {usual}, {skewed}");
 }
