@@ -123,13 +123,16 @@ pub struct Stats {
     pub write_amplification: f64,
     /// Blocks fetched (cache or device) per get.
     pub read_amplification: f64,
-    /// Disk bytes / live bytes; 0 where there is nothing.
+    /// `disk_bytes` / `live_bytes`; 0 where there is nothing.
     pub space_amplification: f64,
     /// Estimated bytes of the newest versions of all keys.
     pub live_bytes: u64,
-    /// Bytes of all files of the database.
+    /// Bytes written in all files of the database. Room that holds nothing yet is not among them.
     pub disk_bytes: u64,
-    /// Memory in use by part.
+    /// Bytes of files that hold nothing yet: zeros ahead of the tails of journal and manifest, and
+    /// the reserve. Together with `disk_bytes`, what the file system shows.
+    pub set_aside_bytes: u64,
+    /// Memory in use by part, see [`Db::memory_usage`](crate::Db::memory_usage).
     pub memory_bytes: BTreeMap<String, u64>,
     /// Keyspaces.
     pub keyspaces: Vec<KeyspaceStats>,
@@ -137,7 +140,8 @@ pub struct Stats {
     pub cache: CacheStats,
     /// Writers held back, by reason.
     pub stalls: BTreeMap<String, StallStats>,
-    /// Latencies by operation (put, get, multi_get, scan_next, flush, ...).
+    /// Latencies by operation (put, get, multi_get, scan_next, flush, ...), of all keyspaces
+    /// together: they share memtable, journal and threads, so one keyspace's are not kept apart.
     pub latencies: BTreeMap<String, Histogram>,
     /// Background work.
     pub events: EventCounts,
@@ -145,7 +149,7 @@ pub struct Stats {
     pub read_batch_mode: String,
     /// Batched reads done that way.
     pub read_batches: u64,
-    /// Table files open.
+    /// Table files open, those included that only a cursor still keeps open.
     pub open_files: u64,
     /// Newest sequence number visible.
     pub last_seq: u64,
@@ -187,7 +191,8 @@ impl Stats {
         let user_bytes_written = metrics.user_bytes.load(Relaxed);
         let keyspaces = keyspaces_of(engine);
         let live_bytes = keyspaces.iter().map(|(k, _)| k.live_bytes).sum::<u64>();
-        let disk_bytes = engine.disk_bytes();
+        let disk = engine.disk_bytes();
+        let disk_bytes = disk.written;
         let gets = metrics.gets.load(Relaxed);
         let cache = CacheStats {
             hits: engine.blocks.hits(),
@@ -205,6 +210,7 @@ impl Stats {
             space_amplification: ratio(disk_bytes, live_bytes),
             live_bytes,
             disk_bytes,
+            set_aside_bytes: disk.set_aside,
             memory_bytes: engine.memory_usage(),
             events: events_of(engine, &keyspaces),
             keyspaces: keyspaces.into_iter().map(|(keyspace, _)| keyspace).collect(),
@@ -213,7 +219,7 @@ impl Stats {
             latencies: latencies_of(engine),
             read_batch_mode: engine.io.disk.batch_mode().to_owned(),
             read_batches: meter.read_batches(),
-            open_files: engine.tables.open_files() as u64,
+            open_files: engine.tables.open_files(),
             last_seq: engine.visible.load(std::sync::atomic::Ordering::Acquire),
         }
     }

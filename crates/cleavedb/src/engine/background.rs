@@ -322,8 +322,8 @@ impl Engine {
     pub(crate) fn balance_memory(&self) {
         let budget = self.settings.memory_budget;
         let memtables = self.widths.memtable_bytes * (1 + self.widths.frozen_memtables_max as u64);
-        let iterators = self.metrics.iterator_bytes.load(Ordering::Relaxed);
-        let taken = memtables + self.tables.memory_bytes() + iterators;
+        let buffers = self.iterator_bytes() + self.background_bytes();
+        let taken = memtables + self.tables.memory_bytes() + buffers;
         self.blocks.set_capacity(budget.saturating_sub(taken).max(budget / 8));
     }
 

@@ -75,6 +75,7 @@ impl Engine {
         let state = Described::from_edits(recovered.edits).map_err(|e| e.in_file(dir))?;
         let next_file_id = state.engine.next_file_id;
         let engine = Self::build(io, dir, settings, widths, recovered.uuid, state, manifest)?;
+        engine.manifest_bytes.store(recovered.bytes, Ordering::Relaxed);
         engine.check_files(recovered.manifest_id, next_file_id)?;
         engine.refuse_lost_journals()?;
         if !engine.settings.read_only {
@@ -148,6 +149,7 @@ impl Engine {
             commits: CommitQueue::default(),
             journal: Journal::new(state.segments, flushed),
             manifest: Mutex::new(manifest),
+            manifest_bytes: AtomicU64::new(0),
             catalogue: Mutex::new(Catalogue::default()),
             file_ids,
             obsolete,

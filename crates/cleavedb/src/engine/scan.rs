@@ -130,8 +130,9 @@ fn fold(
     full_merge(operator.as_ref(), key, base, &operands).map(Value::from)
 }
 
-/// Memory that a live cursor holds on average: a block per source and a readahead window.
-const CURSOR_BYTES: u64 = 256 << 10;
+/// Memory that a live cursor holds on average, its sources' readahead left out (the meter counts
+/// that): a block and a key for each of some sources.
+const CURSOR_BYTES: u64 = 32 << 10;
 
 /// Counts a live cursor's memory.
 struct Pin(Arc<Metrics>);

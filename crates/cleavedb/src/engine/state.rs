@@ -52,6 +52,8 @@ pub(crate) struct Engine {
     pub(crate) journal: Journal,
     /// The list of files; `None` when read-only.
     pub(crate) manifest: Mutex<Option<Manifest>>,
+    /// Bytes of the manifest in force, without the room ahead of its tail.
+    pub(crate) manifest_bytes: AtomicU64,
     pub(crate) catalogue: Mutex<Catalogue>,
     pub(crate) file_ids: Arc<FileIds>,
     pub(crate) obsolete: Arc<ObsoleteFiles>,
@@ -137,6 +139,7 @@ impl Engine {
                 Err(AppendError::Fatal(error)) => self.stop(&error),
             }
         }
+        self.manifest_bytes.store(manifest.bytes(), Ordering::Relaxed);
         Ok(())
     }
 

@@ -2,9 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use crate::base::entry::FileId;
 use crate::base::names::{FileKind, parse_file_name};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
+use crate::io::Purpose;
+
+/// What the files of a database take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DiskBytes {
+    /// Bytes that were written.
+    pub(crate) written: u64,
+    /// Room that holds nothing yet: zeros ahead of the tails of journal and manifest, the reserve.
+    pub(crate) set_aside: u64,
+}
 
 impl Engine {
     /// Bytes of memory by part, with "total" and "budget".
@@ -15,7 +26,8 @@ impl Engine {
             ("memtables", memtables),
             ("block_cache", self.blocks.bytes()),
             ("filters_and_indexes", self.tables.memory_bytes()),
-            ("iterators", self.metrics.iterator_bytes.load(Ordering::Relaxed)),
+            ("iterators", self.iterator_bytes()),
+            ("background", self.background_bytes()),
         ]
         .into_iter()
         .map(|(part, bytes)| (part.to_owned(), bytes))
@@ -26,16 +38,42 @@ impl Engine {
         parts
     }
 
-    /// Bytes of all files of the database, the reserve left out; 0 where the directory cannot be
-    /// listed.
-    pub(crate) fn disk_bytes(&self) -> u64 {
-        let entries = self.io.disk.read_dir(&self.dir).unwrap_or_default();
-        entries
-            .iter()
-            .filter(|entry| {
-                parse_file_name(&entry.name).is_some_and(|(kind, _)| kind != FileKind::Reserve)
+    /// Memory of the cursors of users, what they have read ahead included.
+    pub(crate) fn iterator_bytes(&self) -> u64 {
+        let cursors = self.metrics.iterator_bytes.load(Ordering::Relaxed);
+        cursors + self.io.meter.bytes_held(Purpose::Read)
+    }
+
+    /// Memory of tables in the making and of what compaction and verification have read ahead.
+    pub(crate) fn background_bytes(&self) -> u64 {
+        let others = Purpose::ALL.into_iter().filter(|purpose| *purpose != Purpose::Read);
+        others.map(|purpose| self.io.meter.bytes_held(purpose)).sum()
+    }
+
+    /// Bytes of the database's files; zeros where the directory cannot be listed.
+    pub(crate) fn disk_bytes(&self) -> DiskBytes {
+        let written: BTreeMap<FileId, u64> = self
+            .journal
+            .segments()
+            .into_iter()
+            .map(|segment| {
+                let bytes = segment.sealed.map(|sealed| sealed.bytes);
+                (segment.id, bytes.unwrap_or_else(|| self.journal.segment_bytes()))
             })
-            .map(|entry| entry.len)
-            .sum()
+            .collect();
+        let mut total = DiskBytes::default();
+        for entry in self.io.disk.read_dir(&self.dir).unwrap_or_default() {
+            let Some((kind, id)) = parse_file_name(&entry.name) else { continue };
+            let used = match kind {
+                FileKind::Reserve => 0,
+                FileKind::Journal => written.get(&id).copied().unwrap_or(entry.len),
+                FileKind::Manifest => self.manifest_bytes.load(Ordering::Relaxed),
+                _ => entry.len,
+            };
+            let used = used.min(entry.len);
+            total.written += used;
+            total.set_aside += entry.len - used;
+        }
+        total
     }
 }

@@ -35,6 +35,11 @@ impl AlignedBuffer {
         buffer
     }
 
+    /// Memory held.
+    pub(crate) fn capacity(&self) -> usize {
+        self.pages.capacity() * DIRECT_ALIGN
+    }
+
     /// Forgets the contents, keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.len = 0;

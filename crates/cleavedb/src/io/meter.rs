@@ -1,5 +1,6 @@
 //! Every byte written or read has a reason, so that amplification is a counter, not a guess.
 
+use crate::base::sync::Arc;
 use crate::base::sync::figures::{AtomicU64, Ordering};
 
 /// Why bytes were written or read.
@@ -52,13 +53,16 @@ impl Purpose {
     }
 }
 
-/// Counts bytes and calls by purpose.
+/// Counts bytes and calls by purpose, and memory and files that somebody holds at the moment.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     written: [AtomicU64; Purpose::ALL.len()],
     read: [AtomicU64; Purpose::ALL.len()],
     reads: [AtomicU64; Purpose::ALL.len()],
     batches: AtomicU64,
+    held: [AtomicU64; Purpose::ALL.len()],
+    tables: AtomicU64,
+    tables_bytes: AtomicU64,
 }
 
 impl Meter {
@@ -96,6 +100,79 @@ impl Meter {
     /// Read calls so far.
     pub(crate) fn read_calls(&self, purpose: Purpose) -> u64 {
         load(&self.reads, purpose)
+    }
+
+    /// Bytes of buffers that are held now.
+    pub(crate) fn bytes_held(&self, purpose: Purpose) -> u64 {
+        load(&self.held, purpose)
+    }
+
+    /// Tables open now, whoever keeps them open.
+    pub(crate) fn open_tables(&self) -> u64 {
+        self.tables.load(Ordering::Relaxed)
+    }
+
+    /// Memory of indexes, filters and tombstones of the tables open now.
+    pub(crate) fn open_tables_bytes(&self) -> u64 {
+        self.tables_bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// Counts the memory of one holder's buffers; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct HeldMemory {
+    meter: Arc<Meter>,
+    purpose: Purpose,
+    bytes: u64,
+}
+
+impl HeldMemory {
+    /// A holder of nothing yet.
+    pub(crate) fn new(meter: &Arc<Meter>, purpose: Purpose) -> Self {
+        Self { meter: Arc::clone(meter), purpose, bytes: 0 }
+    }
+
+    /// States what is held from here on.
+    pub(crate) fn set(&mut self, bytes: u64) {
+        if let Some(held) = self.meter.held.get(self.purpose as usize) {
+            // In two's complement, so that one addition also takes off.
+            held.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
+            self.bytes = bytes;
+        }
+    }
+}
+
+impl Drop for HeldMemory {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// Counts one open table; ends when dropped.
+#[derive(Debug)]
+pub(crate) struct OpenTable {
+    meter: Arc<Meter>,
+    bytes: u64,
+}
+
+impl OpenTable {
+    /// One table more.
+    pub(crate) fn new(meter: &Arc<Meter>) -> Self {
+        meter.tables.fetch_add(1, Ordering::Relaxed);
+        Self { meter: Arc::clone(meter), bytes: 0 }
+    }
+
+    /// States the memory it holds while it is open.
+    pub(crate) fn set(&mut self, bytes: u64) {
+        self.meter.tables_bytes.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for OpenTable {
+    fn drop(&mut self) {
+        self.set(0);
+        self.meter.tables.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -59,6 +59,11 @@ impl FileWriter {
         self.written + self.buffer.len() as u64
     }
 
+    /// Memory of the buffer.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.buffer.capacity() as u64
+    }
+
     /// Appends bytes.
     ///
     /// # Errors

@@ -53,6 +53,8 @@ pub(crate) struct Recovered {
     pub(crate) edits: Vec<Edit>,
     /// How the manifest ended.
     pub(crate) end: End,
+    /// Bytes up to there.
+    pub(crate) bytes: u64,
 }
 
 /// The manifest in force.
@@ -244,8 +246,7 @@ impl Manifest {
         self.uuid
     }
 
-    #[cfg(any(test, feature = "sim"))]
-    /// Length of the manifest in bytes.
+    /// Length of the manifest in bytes, the room ahead of its tail left out.
     pub(crate) fn bytes(&self) -> u64 {
         self.writer.bytes()
     }
@@ -311,7 +312,14 @@ fn read(io: &Io, dir: &Path) -> Result<(Recovered, Position)> {
         return Err(Error::corruption(message).in_file(&path).at_offset(0));
     };
     let writer = reader.good_part();
-    let recovered = Recovered { uuid, format_version: FORMAT_VERSION, manifest_id: id, edits, end };
+    let recovered = Recovered {
+        uuid,
+        format_version: FORMAT_VERSION,
+        manifest_id: id,
+        edits,
+        end,
+        bytes: writer.sealed.bytes,
+    };
     Ok((recovered, Position { writer, next_edit, snapshot_bytes }))
 }
 

@@ -122,9 +122,9 @@ impl TableCache {
         self.cache.remove(&file);
     }
 
-    /// Tables kept open.
-    pub(crate) fn open_files(&self) -> usize {
-        self.cache.len()
+    /// Tables open now: those kept here and those pushed out that a cursor still pins.
+    pub(crate) fn open_files(&self) -> u64 {
+        self.io.meter.open_tables()
     }
 
     #[cfg(test)]
@@ -133,9 +133,9 @@ impl TableCache {
         self.opened.load(Ordering::Relaxed)
     }
 
-    /// Memory of the indexes, filters and tombstones of the tables kept open.
+    /// Memory of the indexes, filters and tombstones of the tables open now.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.cache.iter().map(|(_, reader)| reader.memory_bytes()).sum()
+        self.io.meter.open_tables_bytes()
     }
 }
 

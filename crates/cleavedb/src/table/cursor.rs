@@ -10,6 +10,7 @@ use crate::base::marks::mark;
 use crate::base::sync::Arc;
 use crate::base::value::Value;
 use crate::io::Purpose;
+use crate::io::meter::HeldMemory;
 use crate::table::block::Block;
 use crate::table::block_cursor::BlockCursor;
 use crate::table::reader::{BlockHandle, TableReader};
@@ -64,6 +65,8 @@ pub(crate) struct TableCursor {
     position: BlockCursor,
     block: usize,
     ahead: Ahead,
+    /// Counts what `ahead` holds.
+    held: HeldMemory,
     /// Blocks whose reading, one behind the other, would go on: the next one in each direction.
     expected: (Option<usize>, Option<usize>),
     window: u64,
@@ -78,6 +81,7 @@ impl TableReader {
             position: BlockCursor::default(),
             block: 0,
             ahead: Ahead::default(),
+            held: HeldMemory::new(&self.io.meter, options.purpose),
             expected: (None, None),
             window: 0,
         }
@@ -168,6 +172,7 @@ impl TableCursor {
         let offset = first.extent.offset;
         let mut bytes = std::mem::take(&mut self.ahead.bytes);
         bytes.resize((last.extent.end() - offset) as usize, 0);
+        self.held.set(bytes.capacity() as u64);
         self.table.read_exact(&mut bytes, offset, self.options.purpose)?;
         self.ahead = Ahead { offset, bytes };
         Ok(())

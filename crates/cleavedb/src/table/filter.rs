@@ -34,6 +34,11 @@ pub(crate) enum Filter {
 }
 
 impl Filter {
+    /// Memory that building takes for each key, beside its hash: an order of hashes (8) with a
+    /// byte each, and for each of up to 1.2 places a key a sum of hashes (8), a queue (4), a count
+    /// and the fingerprint (1 each).
+    pub(crate) const BUILD_BYTES_A_KEY: u64 = 26;
+
     /// Builds a filter; sorts the hashes and drops duplicates on the way.
     pub(crate) fn build(hashes: &mut Vec<u64>) -> Self {
         hashes.sort_unstable();

@@ -15,6 +15,7 @@ use crate::base::planted::planted;
 use crate::base::sync::Arc;
 use crate::base::tombstone::Fragments;
 use crate::io::disk::OpenMode;
+use crate::io::meter::OpenTable;
 use crate::io::{DiskFile, Io, Purpose};
 use crate::table::BlockCache;
 use crate::table::block::{Block, BlockGet};
@@ -48,6 +49,8 @@ pub(crate) struct TableReader {
     fragments: Arc<Fragments>,
     has_tombstones: bool,
     pub(super) cache: Arc<BlockCache>,
+    /// Counts the table as open.
+    open: OpenTable,
 }
 
 /// A block that a point read needs; see [`TableReader::locate`].
@@ -113,7 +116,7 @@ impl TableReader {
         let properties = sections.decode(footer.properties, decode_properties)?;
         check_against(&properties, expected, index.len(), tombstones.len())
             .map_err(|e| e.at_offset(footer.properties.offset))?;
-        Ok(Self {
+        let mut table = Self {
             io: io.clone(),
             file,
             path: path.to_owned(),
@@ -126,7 +129,11 @@ impl TableReader {
             has_tombstones: !tombstones.is_empty(),
             fragments: Arc::new(Fragments::build(tombstones)),
             cache: cache.clone(),
-        })
+            open: OpenTable::new(&io.meter),
+        };
+        let bytes = table.memory_bytes();
+        table.open.set(bytes);
+        Ok(table)
     }
 
     /// Number of the file.

@@ -14,6 +14,7 @@ use crate::base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::base::planted::planted;
 use crate::base::tombstone::RangeTombstone;
 use crate::io::disk::OpenMode;
+use crate::io::meter::HeldMemory;
 use crate::io::writer::FileWriter;
 use crate::io::{Io, Purpose};
 use crate::table::block_builder::BlockBuilder;
@@ -87,6 +88,7 @@ pub(crate) struct TableWriter {
     stored: Vec<u8>,
     scratch: Vec<u8>,
     separator: Vec<u8>,
+    held: HeldMemory,
     finished: bool,
 }
 
@@ -98,6 +100,7 @@ impl TableWriter {
             io.disk.create(path, mode).map_err(|e| Error::io("creating a table", path, e))?;
         let seed = checksum::file_seed(&options.uuid, options.file.0);
         let output = FileWriter::new(io, file, options.purpose, options.limited);
+        let held = HeldMemory::new(&io.meter, options.purpose);
         let output = Output::new(output, path, seed);
         let block = BlockBuilder::new(options.restart_interval);
         let mut writer = Self {
@@ -118,6 +121,7 @@ impl TableWriter {
             stored: Vec::new(),
             scratch: Vec::new(),
             separator: Vec::new(),
+            held,
             finished: false,
         };
         let header = Header {
@@ -205,7 +209,15 @@ impl TableWriter {
             self.scratch = Vec::new();
             self.block = BlockBuilder::new(self.options.restart_interval);
         }
+        self.held.set(self.memory_bytes());
         outcome
+    }
+
+    /// Memory that the table takes before it is finished: eight bytes a key, its index, buffers.
+    fn memory_bytes(&self) -> u64 {
+        let buffers = self.stored.capacity() + self.scratch.capacity() + self.block.len();
+        let keys = self.hashes.capacity() * size_of::<u64>();
+        (buffers + keys + self.index.len()) as u64 + self.output.memory_bytes()
     }
 
     fn write_section(&mut self, raw: &[u8]) -> Result<Extent> {
@@ -230,8 +242,11 @@ impl TableWriter {
         tombstones::sort(&mut tombstones);
         tombstones.dedup();
         let properties = self.properties(&tombstones);
+        let build_bytes = self.hashes.len() as u64 * Filter::BUILD_BYTES_A_KEY;
+        self.held.set(self.memory_bytes() + build_bytes);
         let filter = Filter::build(&mut self.hashes).encode();
         self.hashes = Vec::new();
+        self.held.set(self.memory_bytes() + filter.capacity() as u64);
         let footer = Footer {
             filter: self.write_section(&filter)?,
             tombstones: self.write_section(&tombstones::encode(&tombstones))?,
@@ -330,6 +345,10 @@ impl Output {
     fn new(writer: FileWriter, path: &Path, seed: u32) -> Self {
         let (path, checksum) = (path.to_owned(), Rolling::new(seed));
         Self { writer: Some(writer), path, position: 0, checksum }
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.writer.as_ref().map_or(0, FileWriter::memory_bytes)
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {

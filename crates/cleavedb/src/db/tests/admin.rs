@@ -1,5 +1,7 @@
 //! Opening, closing, keyspaces, checkpoints, verification, figures.
 
+use std::path::Path;
+
 use super::*;
 use crate::ErrorKind;
 
@@ -138,4 +140,52 @@ fn figures_add_up_after_a_load() {
     let report = db.verify(&mut |_, _| {}).unwrap();
     assert!(report.problems.is_empty(), "{:?}", report.problems);
     assert!(report.bytes > 0 && report.files > 2);
+}
+
+/// What the file system shows is what was written and what was set aside; only the first counts.
+#[test]
+fn a_tiny_store_is_not_fat() {
+    let disk = MemoryDisk::new();
+    let open = || small().reserve_bytes(1 << 20).open_in(world(&disk), Path::new("/db")).unwrap();
+    let check = |db: &Db| {
+        let stats = db.stats();
+        let shown: u64 = disk.files().iter().map(|(_, bytes)| bytes).sum();
+        assert_eq!(stats.disk_bytes + stats.set_aside_bytes, shown);
+        assert!(stats.disk_bytes < 5_000, "{} bytes for a pair", stats.disk_bytes);
+        assert!(stats.set_aside_bytes > 1 << 20, "{} bytes ahead", stats.set_aside_bytes);
+        stats.disk_bytes
+    };
+    let db = open();
+    plain(&db).put("k", "v").unwrap();
+    let before = check(&db);
+    plain(&db).put("k", [7; 500]).unwrap();
+    assert!(check(&db) >= before + 500, "what is written counts at once");
+    let crashed = disk.deep_clone();
+    db.close().unwrap();
+    check(&open());
+    // A reader cuts nothing off, and still counts only what is there.
+    let reader = small().read_only(true).open_in(world(&crashed), Path::new("/db")).unwrap();
+    assert!(reader.stats().disk_bytes < 5_000, "{} bytes", reader.stats().disk_bytes);
+}
+
+#[test]
+fn memory_of_iterators_and_background_work_comes_and_goes() {
+    let (_guard, path) = scratch();
+    let db = small().memory_budget(16 << 20).open(&path).unwrap();
+    let ks = plain(&db);
+    for i in 0..20_000u64 {
+        ks.put(i.to_be_bytes(), vec![i as u8; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let part = |name: &str| db.memory_usage()[name];
+    assert_eq!((part("iterators"), part("background")), (0, 0));
+    let mut walk = ks.iter();
+    assert_eq!(walk.by_ref().take(10_000).count(), 10_000);
+    assert!(part("iterators") > 60_000, "{} bytes read ahead", part("iterators"));
+    let parts = ["memtables", "block_cache", "filters_and_indexes", "iterators", "background"];
+    let usage = db.memory_usage();
+    assert_eq!(parts.iter().map(|part| usage[*part]).sum::<u64>(), usage["total"]);
+    drop(walk);
+    assert_eq!(part("iterators"), 0);
 }

@@ -37,10 +37,26 @@ fn the_number_of_open_tables_is_bounded() {
             let table = cache.get(meta).unwrap();
             assert_eq!(table.file_id(), meta.file);
             assert!(get(&table, &[7], SEQ_MAX).unwrap().1.is_some());
+            drop(table);
             assert!(cache.open_files() <= 8);
         }
     }
     assert!(cache.open_files() >= 4, "{} tables are kept open", cache.open_files());
+}
+
+/// A table that the cache has pushed out is open as long as somebody reads it.
+#[test]
+fn pinned_tables_count_as_open() {
+    let bench = Bench::new();
+    let metas = tables(&bench, 30);
+    let cache = cache(&bench, 8, 64 << 20);
+    let pinned: Vec<_> = metas.iter().map(|meta| cache.get(meta).unwrap()).collect();
+    let bytes: u64 = pinned.iter().map(|table| table.memory_bytes()).sum();
+    assert_eq!((cache.open_files(), cache.memory_bytes()), (30, bytes));
+    drop(pinned);
+    assert!(cache.open_files() <= 8 && cache.memory_bytes() < bytes);
+    metas.iter().for_each(|meta| cache.evict(meta.file));
+    assert_eq!((cache.open_files(), cache.memory_bytes()), (0, 0));
 }
 
 #[test]

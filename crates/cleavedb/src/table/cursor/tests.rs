@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::base::compress::Compression;
 use crate::base::entry::compare_entries;
 use crate::table::reader::tests::{compression, items, key};
-use crate::table::testing::{Bench, Item};
+use crate::table::testing::{Bench, Item, item};
 
 #[derive(Clone, Debug)]
 enum Move {
@@ -100,4 +101,31 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn what_is_read_ahead_is_counted_as_memory() {
+    let bench = Bench::new();
+    let items: Vec<_> =
+        (0..2_000u32).map(|n| item(&n.to_be_bytes(), 5, Kind::Put, &[7; 200])).collect();
+    let meta = bench.write(Bench::options(5, Compression::None, 4_000), &items, &[]).unwrap();
+    let table = bench.open(&meta).unwrap();
+    let held = || bench.io.meter.bytes_held(Purpose::Read);
+    let options = TableCursorOptions {
+        purpose: Purpose::Read,
+        fill_cache: false,
+        readahead: Readahead::Growing,
+    };
+    let mut cursors = [table.cursor(options), table.cursor(options)];
+    assert_eq!(held(), 0);
+    for cursor in &mut cursors {
+        cursor.seek_first().unwrap();
+        while cursor.valid() {
+            cursor.next().unwrap();
+        }
+    }
+    // 440 KB: the readahead has grown to its most in each.
+    assert!((300_000..=2 * READAHEAD_BYTES_MAX).contains(&held()), "{} bytes", held());
+    drop(cursors);
+    assert_eq!(held(), 0);
 }

@@ -127,3 +127,30 @@ fn every_failing_call_is_reported() {
     }
     assert!(failures >= 4, "only {failures} calls could be made to fail");
 }
+
+#[test]
+fn the_memory_of_a_table_in_the_making_is_counted() {
+    const KEYS: u32 = 10_000;
+    let bench = Bench::new();
+    let held = || bench.io.meter.bytes_held(Purpose::Flush);
+    let unfinished = || {
+        let options = Bench::options(4, Compression::None, 400);
+        let mut writer = TableWriter::create(&bench.io, &Bench::path(4), options).unwrap();
+        for number in 0..KEYS {
+            writer.add(&number.to_be_bytes(), 5, Kind::Put, b"").unwrap();
+        }
+        writer
+    };
+    let writer = unfinished();
+    assert!(held() >= 8 * u64::from(KEYS), "{} bytes", held());
+    drop(writer);
+    assert_eq!(held(), 0);
+    let writer = unfinished();
+    let other = {
+        let options = Bench::options(5, Compression::None, 400);
+        TableWriter::create(&bench.io, &Bench::path(5), options).unwrap()
+    };
+    writer.finish().unwrap();
+    drop(other);
+    assert_eq!(held(), 0);
+}
