@@ -75,11 +75,17 @@ impl Spread {
 
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.2} ({:.2} to {:.2})", self.median, self.lowest, self.highest)?;
-        match self.claim() {
-            Some(claim) => write!(f, ", at least {:.2}", (claim * 100.0).floor() / 100.0),
-            None => write!(f, ", {} of {PAIRS_MIN} pairs: no claim", self.pairs),
-        }
+        let Some(claim) = self.claim() else {
+            return write!(f, "{:.2} ({} of {PAIRS_MIN} pairs)", self.median, self.pairs);
+        };
+        write!(
+            f,
+            "{:.2} ({:.2} to {:.2}), at least {:.2}",
+            self.median,
+            self.lowest,
+            self.highest,
+            (claim * 100.0).floor() / 100.0
+        )
     }
 }
 

@@ -11,7 +11,7 @@ fn every_phase_runs_and_reports() {
     let arguments = [TINY.as_slice(), &["--phases", "all", "--threads", "2", "--json"]].concat();
     let json = place.run("bench", arguments).json();
     let phases = json["phases"].as_array().unwrap();
-    assert_eq!(phases.len(), 17);
+    assert_eq!(phases.len(), 20);
     for phase in phases {
         assert!(phase["operations_per_second"].as_f64().unwrap() > 0.0, "{phase}");
         assert!(phase["latency_us"]["p99"].as_f64().unwrap() > 0.0, "{phase}");
