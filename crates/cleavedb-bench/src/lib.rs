@@ -14,6 +14,8 @@ pub mod engine;
 pub mod engines;
 pub mod limit;
 pub mod measure;
+#[cfg(feature = "peers")]
+pub mod page;
 pub mod pairs;
 #[cfg(feature = "peers")]
 pub mod peers;

@@ -76,6 +76,47 @@ pub struct LatencySummary {
     pub max: f64,
 }
 
+/// Looks at a growing number. When there are [`LOOKS_MAX`] of them, every second one is
+/// forgotten, so that a long phase takes no more room than a short one.
+#[derive(Clone, Debug, Default)]
+pub struct Timeline {
+    looks: Vec<(f64, u64)>,
+    /// Looks to pass over between two that are kept.
+    skip: usize,
+    passed: usize,
+}
+
+/// Most looks kept.
+pub const LOOKS_MAX: usize = 1_000;
+
+impl Timeline {
+    /// Notes what there is after so many seconds.
+    pub fn look(&mut self, seconds: f64, count: u64) {
+        if self.passed < self.skip {
+            self.passed += 1;
+            return;
+        }
+        self.passed = 0;
+        self.looks.push((seconds, count));
+        if self.looks.len() == LOOKS_MAX {
+            let mut place = 0;
+            self.looks.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+            // The look just now was forgotten: half of the new interval has passed.
+            self.passed = self.skip + 1;
+            self.skip = self.skip * 2 + 1;
+        }
+    }
+
+    /// The looks in order.
+    #[must_use]
+    pub fn into_looks(self) -> Vec<(f64, u64)> {
+        self.looks
+    }
+}
+
 /// Processor time this process has used so far, all threads, user and system.
 #[must_use]
 pub fn processor_time() -> Duration {

@@ -42,6 +42,9 @@ pub struct PhaseReport {
     /// Bytes the engine says it wrote by key and value bytes it was given; 0 for phases that only
     /// read.
     pub write_amplification: f64,
+    /// Steps done by the seconds since the phase began, looked at at even intervals: where it
+    /// is flat, the engine stood still.
+    pub timeline: Vec<(f64, u64)>,
     /// Disk bytes by live bytes after the phase.
     pub space_amplification: f64,
     /// Disk bytes after the phase.

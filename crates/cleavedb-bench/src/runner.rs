@@ -19,7 +19,7 @@ use crate::device::{Probe, probe};
 use crate::distribution::ZIPF_EXPONENT;
 use crate::engine::{Engine, EngineStats, Settings};
 use crate::engines;
-use crate::measure::{DeviceBytes, Latencies, peak_memory_bytes, processor_time};
+use crate::measure::{DeviceBytes, Latencies, Timeline, peak_memory_bytes, processor_time};
 use crate::phase::Phase;
 use crate::report::{PhaseReport, Report};
 use crate::workload::{Generator, Shape};
@@ -199,6 +199,8 @@ struct Outcome {
     found: u64,
     bytes: u64,
     written: u64,
+    /// Of all threads together; empty for one of them.
+    timeline: Timeline,
 }
 
 /// One phase about to run.
@@ -258,6 +260,7 @@ impl Stage<'_> {
                 0.0
             },
             space_amplification: stats.space_amplification(),
+            timeline: outcome.timeline.into_looks(),
             disk_bytes: stats.disk_bytes,
             memory_bytes: stats.memory_bytes,
         })
@@ -272,6 +275,7 @@ impl Stage<'_> {
             steps: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         };
+        let mut timeline = Timeline::default();
         let caller = std::thread::current();
         let outcomes: Vec<Result<Outcome>> = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..self.plan.threads.max(1))
@@ -288,7 +292,9 @@ impl Stage<'_> {
                 })
                 .collect();
             while workers.iter().any(|worker| !worker.is_finished()) {
-                observer.advanced(progress.steps.load(Ordering::Relaxed));
+                let steps = progress.steps.load(Ordering::Relaxed);
+                timeline.look(start.elapsed().as_secs_f64(), steps);
+                observer.advanced(steps);
                 std::thread::park_timeout(PROGRESS_INTERVAL);
             }
             let join = |worker: std::thread::ScopedJoinHandle<'_, Result<Outcome>>| {
@@ -296,7 +302,8 @@ impl Stage<'_> {
             };
             workers.into_iter().map(join).collect()
         });
-        let mut sum = Outcome::default();
+        timeline.look(start.elapsed().as_secs_f64(), progress.steps.load(Ordering::Relaxed));
+        let mut sum = Outcome { timeline, ..Outcome::default() };
         for outcome in outcomes {
             let outcome = outcome?;
             sum.latencies.merge(&outcome.latencies);

@@ -43,6 +43,13 @@ enum Command {
     ///
     /// Example: cleavedb-peers compare --against rocksdb,fjall --cheap
     Compare(compare::Args),
+    /// One page with plots, made from the lines that `compare --out` keeps.
+    Page {
+        /// The lines of JSON.
+        runs: PathBuf,
+        /// The page to write.
+        page: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -50,6 +57,7 @@ fn main() -> ExitCode {
         Command::List => list(),
         Command::Selftest { engines } => selftest(engines.as_deref()),
         Command::Run { plan, dir, group } => run(&plan, &dir, group.as_deref()),
+        Command::Page { runs, page } => write_page(&runs, &page),
         Command::Compare(args) => compare::compare(&args).map(|text| print(&text)),
     };
     match outcome {
@@ -101,6 +109,12 @@ fn selftest(names: Option<&str>) -> Result<()> {
     }
     ensure!(failed == 0, "{failed} engines failed");
     Ok(())
+}
+
+fn write_page(runs: &Path, page: &Path) -> Result<()> {
+    let lines = std::fs::read_to_string(runs).with_context(|| format!("{}", runs.display()))?;
+    std::fs::write(page, cleavedb_bench::page::page(&lines)?)
+        .with_context(|| format!("{}", page.display()))
 }
 
 fn run(plan: &str, dir: &Path, group: Option<&Path>) -> Result<()> {

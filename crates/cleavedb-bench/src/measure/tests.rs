@@ -34,3 +34,16 @@ fn processor_time_advances_with_work() {
     }
     assert!(processor_time() > before);
 }
+
+#[test]
+fn a_timeline_stays_short_and_even() {
+    let mut timeline = Timeline::default();
+    for second in 0..100_000u32 {
+        timeline.look(f64::from(second), u64::from(second) * 2);
+    }
+    let looks = timeline.into_looks();
+    assert!((LOOKS_MAX / 2 - 1..LOOKS_MAX).contains(&looks.len()), "{}", looks.len());
+    let steps: Vec<_> = looks.windows(2).map(|pair| pair[1].1 - pair[0].1).collect();
+    assert!(steps.iter().all(|step| *step == steps[0]), "uneven");
+    assert!(looks.last().unwrap().0 > 99_000.0);
+}
