@@ -37,6 +37,9 @@ impl FullDisk {
 struct Running {
     flushing: bool,
     compactions: usize,
+    /// Work may have become due while all places for compactions were taken, perhaps by steps
+    /// that had looked already: the next one to end without work looks again.
+    asked: bool,
     /// Steps that are done but have not queued yet what is due after them.
     settling: usize,
     housekeeping: bool,
@@ -52,6 +55,15 @@ impl Running {
         let idle = !self.flushing && self.compactions == 0;
         self.full.error().filter(|_| idle).cloned()
     }
+}
+
+/// What a failed step leaves behind.
+#[derive(Default)]
+struct Settled {
+    /// Room was made: the step is worth repeating.
+    again: bool,
+    /// The full disk that it met.
+    full: Option<Error>,
 }
 
 /// What runs in the background.
@@ -80,6 +92,7 @@ impl Engine {
             let engine = Arc::clone(self);
             self.io.executor.submit(Priority::Flush, Box::new(move || engine.flush_step()));
         }
+        running.asked |= running.compactions >= self.io.executor.parallelism();
         while running.compactions < self.io.executor.parallelism()
             && running.full.compaction.is_none()
         {
@@ -105,10 +118,11 @@ impl Engine {
     fn flush_step(self: Arc<Self>) {
         self.remove_obsolete_if_full();
         let outcome = self.flush_oldest();
-        let again = self.settle(outcome.as_ref().err(), |full| &mut full.flush);
-        let goes_on = outcome.is_ok() || again;
+        let settled = self.settle(outcome.as_ref().err());
+        let goes_on = outcome.is_ok() || settled.again;
         self.finished(|running| {
             running.flushing = false;
+            running.full.flush = settled.full;
             running.settling += usize::from(goes_on);
         });
         self.refresh_backlog();
@@ -119,17 +133,24 @@ impl Engine {
 
     fn compaction_step(self: Arc<Self>) {
         self.remove_obsolete_if_full();
+        // This step sees what was asked for up to here.
+        self.background.running.lock().asked = false;
         let outcome = self.compact_once();
-        let again = self.settle(outcome.as_ref().err(), |full| &mut full.compaction);
-        let goes_on = matches!(outcome, Ok(true)) || again;
+        let settled = self.settle(outcome.as_ref().err());
+        let has_worked = matches!(outcome, Ok(true)) || settled.again;
+        let mut goes_on = has_worked;
         self.finished(|running| {
             running.compactions -= 1;
+            running.full.compaction = settled.full.or(running.full.compaction.take());
+            goes_on |= std::mem::take(&mut running.asked);
             running.settling += usize::from(goes_on);
         });
-        if goes_on {
+        if has_worked {
             // What was merged takes less room, perhaps enough less for others.
             self.forget_full_disk();
             self.refresh_backlog();
+        }
+        if goes_on {
             self.go_on();
         }
     }
@@ -160,28 +181,23 @@ impl Engine {
         self.background.changed.notify_all();
     }
 
-    /// Files a step's error (B2); true where room was made, so that the step is worth repeating.
-    fn settle(
-        &self,
-        error: Option<&Error>,
-        waiting: fn(&mut FullDisk) -> &mut Option<Error>,
-    ) -> bool {
-        let Some(error) = error else { return false };
+    /// What a step's error means (B2). A full disk is the caller's to file, together with the end
+    /// of its step: whoever clears it then and asks anew must not find the step still running.
+    fn settle(&self, error: Option<&Error>) -> Settled {
+        let mut settled = Settled::default();
+        let Some(error) = error else { return settled };
         match error.kind() {
             ErrorKind::Closed => {}
             ErrorKind::NoSpace if !self.health.is_stopped() => {
                 mark!("background_out_of_space");
                 // What the step wrote before it failed takes room, too.
                 self.remove_obsolete();
-                if self.note_full_disk(error) {
-                    return true;
-                }
-                let mut running = self.background.running.lock();
-                *waiting(&mut running.full) = Some(error.clone());
+                settled.again = self.note_full_disk(error);
+                settled.full = (!settled.again).then(|| error.clone());
             }
             _ => self.stop(error),
         }
-        false
+        settled
     }
 
     /// Runs the most urgent compaction of any keyspace; false if none is due.
@@ -424,11 +440,7 @@ impl Engine {
         self.wait_with_retries(None, || {
             self.health.check_writable()?;
             keyspace.check_exists()?;
-            let done = keyspace.index.compaction_done(ticket);
-            if !done {
-                self.schedule();
-            }
-            Ok(done)
+            Ok(keyspace.index.compaction_done(ticket))
         })?;
         self.schedule_housekeeping();
         Ok(())
