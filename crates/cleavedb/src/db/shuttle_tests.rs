@@ -1,6 +1,7 @@
 //! Whole databases, through their public face, under a scheduler that may switch threads at every
 //! lock, atomic, wait and load of a view: only disk, clock and threads are not the real ones.
 
+mod background;
 mod closing;
 mod commits;
 mod views;
@@ -42,15 +43,15 @@ impl Clock for Still {
 enum Steps {
     /// In whatever thread waits for them.
     Stepped,
-    /// In a pool of three threads.
-    Pooled,
+    /// In a pool that runs so many compactions at once and has two threads more.
+    Pool(usize),
 }
 
 impl Steps {
     fn executor(self) -> SharedExecutor {
         match self {
             Self::Stepped => Stepper::new(0).attach(),
-            Self::Pooled => ThreadPool::new(1).unwrap(),
+            Self::Pool(threads) => ThreadPool::new(threads).unwrap(),
         }
     }
 }
@@ -94,8 +95,18 @@ impl World {
 
     /// The database on a disk, made where there is none.
     fn on(disk: Arc<dyn Disk>, steps: Steps) -> Self {
+        Self::with(disk, steps, "/db", settings(), widths())
+    }
+
+    fn with(
+        disk: Arc<dyn Disk>,
+        steps: Steps,
+        path: &str,
+        settings: Settings,
+        widths: Widths,
+    ) -> Self {
         let io = Io::new(disk, Arc::new(Still), steps.executor(), 0);
-        let engine = Engine::open(io, Path::new("/db"), settings(), widths()).unwrap();
+        let engine = Engine::open(io, Path::new(path), settings, widths).unwrap();
         let db = Db::new(Handle::new(engine, Durability::Buffered));
         let ks = db.keyspace("k", KeyspaceOptions::new()).unwrap();
         let base = db.snapshot().seq();
@@ -136,6 +147,12 @@ impl World {
         assert_eq!(self.base + seen, snapshot.seq(), "a commit is missing or too early");
         let again = keys.iter().filter(|key| self.has_at(&snapshot, **key)).count() as u64;
         assert_eq!(again, seen, "a snapshot has changed");
+    }
+
+    /// After reopening: of `keys`, those that are there are a prefix of the commits since `base`.
+    fn check_recovered(&self, base: u64, keys: &[u8]) {
+        let there = keys.iter().filter(|key| self.has(**key)).count() as u64;
+        assert_eq!(base + there, self.base, "not a prefix of history");
     }
 
     /// The same by an iterator.

@@ -46,7 +46,7 @@ fn shuttle_freezing_hides_nothing() {
 #[test]
 fn shuttle_a_flush_hides_nothing() {
     check("flush_hand_over", || {
-        let world = World::new(Steps::Pooled);
+        let world = World::new(Steps::Pool(1));
         world.put(0, Durability::Buffered).unwrap();
         let threads = [
             world.spawn(|world| world.db.flush().unwrap()),
