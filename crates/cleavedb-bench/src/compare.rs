@@ -55,8 +55,8 @@ pub struct Args {
     /// Operations of each other phase; as many as items by default.
     #[arg(long)]
     pub ops: Option<u64>,
-    /// Bytes of each value, or of the largest.
-    #[arg(long, default_value_t = 1_000)]
+    /// Bytes of each value, or of the largest. Separated are values from 1 KiB on.
+    #[arg(long, default_value_t = 1_024)]
     pub value_size: usize,
     /// Values of 64 bytes up to that size, each doubling as often as the next.
     #[arg(long)]

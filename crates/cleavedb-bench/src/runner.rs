@@ -201,6 +201,8 @@ struct Outcome {
     written: u64,
     /// Of all threads together; empty for one of them.
     timeline: Timeline,
+    /// When the last call came back: a thread takes time to end, and its end is noticed late.
+    ended: Option<Instant>,
 }
 
 /// One phase about to run.
@@ -227,7 +229,8 @@ impl Stage<'_> {
         let (processor_before, device_before) = (processor_time(), DeviceBytes::now());
         let start = Instant::now();
         let outcome = self.work(start, observer)?;
-        let seconds = start.elapsed().as_secs_f64().max(1e-9);
+        let ended = outcome.ended.unwrap_or_else(Instant::now);
+        let seconds = ended.duration_since(start).as_secs_f64().max(1e-9);
         let mut settle_seconds = 0.0;
         if self.phase.writes() {
             observer.settling(self.phase);
@@ -311,6 +314,7 @@ impl Stage<'_> {
             sum.found += outcome.found;
             sum.bytes += outcome.bytes;
             sum.written += outcome.written;
+            sum.ended = sum.ended.max(outcome.ended);
         }
         Ok(sum)
     }

@@ -69,6 +69,7 @@ impl<'a> Driver<'a> {
         self.commit()?;
         self.fetch()?;
         progress.steps.fetch_add(since_look, Ordering::Relaxed);
+        self.outcome.ended = Some(Instant::now());
         Ok(self.outcome)
     }
 

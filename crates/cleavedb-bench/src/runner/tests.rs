@@ -55,6 +55,37 @@ fn mixed_sizes_pass_every_check() {
     assert_eq!(report.phases.len(), Phase::ALL.len() - 1);
 }
 
+/// How long [`Slow`] takes.
+const NOTICE_TIME: Duration = Duration::from_millis(50);
+
+/// Is slow to hear of progress, and knows when it last had heard of it.
+struct Slow(Option<Instant>);
+
+impl Observer for Slow {
+    fn advanced(&mut self, _steps: u64) {
+        std::thread::sleep(NOTICE_TIME);
+        self.0 = Some(Instant::now());
+    }
+}
+
+/// Otherwise the figures of short phases would be those of the interval at which the runner looks.
+#[test]
+fn a_phase_ends_with_its_last_call_not_when_somebody_notices() {
+    let plan = tiny();
+    let data = Dataset::new(plan.num, plan.value_bytes, plan.seed);
+    let engine = engines::open("memory", Path::new("/unused"), &plan.settings).unwrap();
+    let items = AtomicU64::new(plan.num);
+    let phase = Phase::FillSeq;
+    let stage = Stage { plan: &plan, phase, engine: engine.as_ref(), data: &data, items: &items };
+    // The thread may come late itself, or be done before anybody looks: one clear case will do.
+    let ended_before_it_was_noticed = (0..100).any(|_| {
+        let (start, mut slow) = (Instant::now(), Slow(None));
+        let ended = start + Duration::from_secs_f64(stage.run(&mut slow).unwrap().seconds);
+        slow.0.is_some_and(|noticed| ended + NOTICE_TIME / 2 < noticed)
+    });
+    assert!(ended_before_it_was_noticed);
+}
+
 #[test]
 fn a_time_limit_ends_a_phase() {
     let plan = Plan {
