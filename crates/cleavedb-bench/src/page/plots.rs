@@ -8,7 +8,7 @@ const HEIGHT: u32 = 320;
 const BAR_HEIGHT: u32 = 22;
 
 /// Colours that are told apart on white.
-const COLOURS: [RGBColor; 10] = [
+const COLOURS: [RGBColor; 16] = [
     RGBColor(214, 39, 40),
     RGBColor(31, 119, 180),
     RGBColor(44, 160, 44),
@@ -19,6 +19,12 @@ const COLOURS: [RGBColor; 10] = [
     RGBColor(127, 127, 127),
     RGBColor(188, 189, 34),
     RGBColor(23, 190, 207),
+    RGBColor(0, 0, 0),
+    RGBColor(128, 0, 0),
+    RGBColor(0, 0, 160),
+    RGBColor(0, 96, 64),
+    RGBColor(255, 0, 255),
+    RGBColor(160, 130, 0),
 ];
 
 /// A line with its name.
@@ -89,7 +95,10 @@ pub(super) fn percentiles(names: &[&str], lines: &[Line]) -> Result<String> {
     drawn(HEIGHT, |root| {
         let last = names.len().saturating_sub(1) as f64;
         let mut chart = ChartBuilder::on(root)
-            .caption("latency percentiles, microseconds", ("sans-serif", 15))
+            .caption(
+                "latency percentiles, microseconds; colours as of the bars",
+                ("sans-serif", 15),
+            )
             .margin(8)
             .x_label_area_size(24)
             .y_label_area_size(60)
@@ -102,16 +111,12 @@ pub(super) fn percentiles(names: &[&str], lines: &[Line]) -> Result<String> {
             .x_label_formatter(&name)
             .draw()
             .map_err(failed)?;
-        for (place, (name, line)) in lines.iter().enumerate() {
+        for (place, (_, line)) in lines.iter().enumerate() {
             let colour = colour(place);
             let above = line.iter().filter(|(_, y)| *y > 0.0).copied();
-            chart
-                .draw_series(LineSeries::new(above, colour.stroke_width(2)))
-                .map_err(failed)?
-                .label(name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour));
+            chart.draw_series(LineSeries::new(above, colour.stroke_width(2))).map_err(failed)?;
         }
-        legend(&mut chart)
+        Ok(())
     })
 }
 
@@ -125,33 +130,23 @@ pub(super) fn timelines(lines: &[Line]) -> Result<String> {
     }
     drawn(HEIGHT, |root| {
         let mut chart = ChartBuilder::on(root)
-            .caption("steps done over seconds; flat is standing still", ("sans-serif", 15))
+            .caption(
+                "steps done over seconds; flat is standing still; colours as of the bars",
+                ("sans-serif", 15),
+            )
             .margin(8)
             .x_label_area_size(24)
             .y_label_area_size(80)
             .build_cartesian_2d(0.0..seconds, 0.0..steps)
             .map_err(failed)?;
-        chart.configure_mesh().draw().map_err(failed)?;
-        for (place, (name, line)) in lines.iter().enumerate() {
+        chart.configure_mesh().max_light_lines(1).draw().map_err(failed)?;
+        for (place, (_, line)) in lines.iter().enumerate() {
             let colour = colour(place);
             let from_zero = std::iter::once((0.0, 0.0)).chain(line.iter().copied());
             chart
                 .draw_series(LineSeries::new(from_zero, colour.stroke_width(2)))
-                .map_err(failed)?
-                .label(name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour));
+                .map_err(failed)?;
         }
-        legend(&mut chart)
+        Ok(())
     })
-}
-
-fn legend<'a, C: CoordTranslate>(chart: &mut ChartContext<'a, SVGBackend<'a>, C>) -> Result<()> {
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.8))
-        .border_style(BLACK.mix(0.3))
-        .label_font(("sans-serif", 11))
-        .draw()
-        .map_err(failed)
 }
