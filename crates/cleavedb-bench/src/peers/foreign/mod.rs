@@ -75,7 +75,8 @@ impl Foreign {
             // the user has put there to be measured, and depend on nothing of this process.
             match unsafe { Library::new(&path) } {
                 Ok(library) => return Ok(library),
-                Err(error) => why.push(error.to_string()),
+                // With its causes: the error itself does not name the file.
+                Err(error) => why.push(format!("{:#}", anyhow::Error::from(error))),
             }
         }
         Err(format!("{} ({LIBRARY_FOLDER} names their folder)", why.join("; ")))
