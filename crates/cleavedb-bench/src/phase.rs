@@ -6,6 +6,9 @@ use std::str::FromStr;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// Items in one batch of `fillbatch` and `fillsorted`.
+pub const FILL_BATCH: usize = 1_000;
+
 /// One phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
@@ -39,6 +42,12 @@ pub enum Phase {
     Up2x,
     /// Several uniformly chosen items in one call.
     MultiGet,
+    /// Every item once, in random order, 1,000 in a batch.
+    FillBatch,
+    /// The same batches, each in key order within itself.
+    FillSorted,
+    /// Uniformly chosen counters are added to by get and put instead of a merge.
+    RmwRandom,
     /// YCSB A: half reads, half updates, zipfian.
     YcsbA,
     /// YCSB B: 95 % reads, 5 % updates, zipfian.
@@ -55,7 +64,7 @@ pub enum Phase {
 
 impl Phase {
     /// All phases in the order they make sense in.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
         Self::Device,
         Self::FillSeq,
         Self::FillRandom,
@@ -78,6 +87,9 @@ impl Phase {
         Self::OverwriteZipf,
         Self::ReadZipf,
         Self::Up2x,
+        Self::FillBatch,
+        Self::FillSorted,
+        Self::RmwRandom,
     ];
 
     /// The phases run where none are named.
@@ -111,6 +123,9 @@ impl Phase {
             Self::DeleteRandom => "deleterandom",
             Self::MergeRandom => "mergerandom",
             Self::MultiGet => "multiget",
+            Self::FillBatch => "fillbatch",
+            Self::FillSorted => "fillsorted",
+            Self::RmwRandom => "rmwrandom",
             Self::YcsbA => "ycsb-a",
             Self::YcsbB => "ycsb-b",
             Self::YcsbC => "ycsb-c",
@@ -143,12 +158,27 @@ impl Phase {
                 | Self::MergeRandom
                 | Self::OverwriteZipf
                 | Self::Up2x
+                | Self::FillBatch
+                | Self::FillSorted
+                | Self::RmwRandom
                 | Self::YcsbA
                 | Self::YcsbB
                 | Self::YcsbD
                 | Self::YcsbE
                 | Self::YcsbF
         )
+    }
+
+    /// Whether it stores every item once.
+    #[must_use]
+    pub fn fills(self) -> bool {
+        matches!(self, Self::FillSeq | Self::FillRandom | Self::FillBatch | Self::FillSorted)
+    }
+
+    /// Writes committed together, where the phase itself says how many.
+    #[must_use]
+    pub fn batch(self) -> Option<usize> {
+        matches!(self, Self::FillBatch | Self::FillSorted).then_some(FILL_BATCH)
     }
 
     /// Parses a list like `fillrandom,readrandom`; `all`, `ycsb` and `usual` stand for several.

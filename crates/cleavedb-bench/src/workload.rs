@@ -11,7 +11,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 use crate::distribution::{Chooser, Permutation, ZIPF_EXPONENT, mix};
-use crate::phase::Phase;
+use crate::phase::{FILL_BATCH, Phase};
 
 /// Additions among 1,000 steps of `up2x`; the others read.
 const UP2X_ADDITIONS_PERMILLE: u32 = 925;
@@ -50,6 +50,8 @@ pub enum Step {
     Add(u64),
     /// Read a counter, which may not be there yet.
     GetCounter(u64),
+    /// Read a counter and store it one larger, as two calls.
+    AddByPut(u64),
     /// Read an item and store it anew.
     ReadModifyWrite {
         /// Which.
@@ -84,7 +86,7 @@ impl Shape {
     pub fn steps(&self, phase: Phase) -> u64 {
         match phase {
             Phase::Device => 0,
-            Phase::FillSeq | Phase::FillRandom => self.num,
+            phase if phase.fills() => self.num,
             Phase::Scan | Phase::ScanReverse => self.num.div_ceil(self.scan_pairs.max(1) as u64),
             Phase::SeekRandom | Phase::YcsbE => {
                 self.operations.unwrap_or_else(|| (self.num / 10).max(1))
@@ -110,6 +112,8 @@ pub struct Generator<'a> {
     random: Xoshiro256PlusPlus,
     chooser: Chooser,
     order: Permutation,
+    /// Items of a sorted batch that are still to be stored, the next one last.
+    sorted: Vec<u64>,
     items: &'a AtomicU64,
 }
 
@@ -138,6 +142,7 @@ impl<'a> Generator<'a> {
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             chooser,
             order: Permutation::new(num, shape.seed),
+            sorted: Vec::new(),
             items,
         }
     }
@@ -159,6 +164,17 @@ impl<'a> Generator<'a> {
     fn put(&mut self, item: u64) -> Step {
         self.version += 1;
         Step::Put { item, version: self.version }
+    }
+
+    /// The next item of the sorted batch, or the first of the batch that begins at `index`.
+    fn put_sorted(&mut self, index: u64) -> Step {
+        if self.sorted.is_empty() {
+            let end = self.range.end.min(index + FILL_BATCH as u64);
+            self.sorted.extend((index..end).map(|place| self.order.apply(place)));
+            self.sorted.sort_unstable_by(|one, other| other.cmp(one));
+        }
+        let item = self.sorted.pop().unwrap_or(index);
+        self.put(item)
     }
 
     fn insert(&mut self) -> Step {
@@ -198,7 +214,9 @@ impl Iterator for Generator<'_> {
         let step = match phase {
             Phase::Device => return None,
             Phase::FillSeq => self.put(index),
-            Phase::FillRandom => self.put(self.order.apply(index)),
+            Phase::FillRandom | Phase::FillBatch => self.put(self.order.apply(index)),
+            Phase::FillSorted => self.put_sorted(index),
+            Phase::RmwRandom => Step::AddByPut(self.choose()),
             Phase::Overwrite | Phase::OverwriteZipf => {
                 let item = self.choose();
                 self.put(item)

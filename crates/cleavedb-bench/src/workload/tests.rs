@@ -41,7 +41,7 @@ fn threads_do_different_things() {
 
 #[test]
 fn fills_write_every_item_once_whatever_the_threads() {
-    for phase in [Phase::FillSeq, Phase::FillRandom] {
+    for phase in Phase::ALL.into_iter().filter(|phase| phase.fills()) {
         for threads in [1, 3, 7] {
             let mut seen = HashSet::new();
             for thread in 0..threads {
@@ -67,6 +67,27 @@ fn fillseq_ascends_and_fillrandom_does_not() {
     };
     assert_eq!(ascending(Phase::FillSeq), 999);
     assert!((400..600).contains(&ascending(Phase::FillRandom)));
+}
+
+/// Otherwise the difference between the two would be the order of the whole load.
+#[test]
+fn sorted_batches_hold_what_the_unsorted_ones_hold() {
+    let shape = Shape { num: 2_500, ..shape(2) };
+    for thread in 0..2 {
+        let items = |phase| {
+            let all = steps(phase, shape, thread).into_iter();
+            all.map(|step| if let Step::Put { item, .. } = step { item } else { panic!() })
+                .collect::<Vec<_>>()
+        };
+        let (mixed, sorted) = (items(Phase::FillBatch), items(Phase::FillSorted));
+        assert_eq!((mixed.len(), sorted.len()), (1_250, 1_250));
+        assert_ne!(mixed, sorted);
+        for (mixed, sorted) in mixed.chunks(FILL_BATCH).zip(sorted.chunks(FILL_BATCH)) {
+            let mut expected = mixed.to_vec();
+            expected.sort_unstable();
+            assert_eq!(sorted, expected);
+        }
+    }
 }
 
 #[test]
