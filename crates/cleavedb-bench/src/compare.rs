@@ -1,38 +1,40 @@
-//! Pairs of processes, one of each engine, until the ratios may be believed; the table of them.
+//! Rounds of processes, one of each engine and form, until the ratios may be believed; the table of them.
 //!
 //! - C1: an engine's figures count only after it has passed the self-test, in the form in which it
 //!   is measured.
 //! - C2: every run begins with an empty folder, and both sides of a pair have one plan.
-//! - C3: where an engine can be opened buffered and direct, both are measured, and the table says
-//!   which.
+//! - C3: where an engine can be opened buffered and direct, both are measured in every round; the
+//!   tables show both, and the overview the better one of each side.
 
-mod table;
+mod floor;
+mod limits;
+pub(crate) mod overview;
+mod progress;
+mod session;
+pub mod suites;
+pub(crate) mod table;
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
+use anyhow::{Context, Result, ensure};
 
+use crate::compare::session::Session;
 use crate::engine::Settings;
 use crate::engines::{self, Known};
 use crate::limit::Group;
-use crate::pairs::{OTHERS_MAX, Others, PAIRS_MIN, Pairs, Side, run_pairs};
+use crate::pairs::PAIRS_MIN;
 use crate::peers::absent;
 use crate::phase::Phase;
 use crate::runner::Plan;
-use crate::selftest::{self, SelfTest};
 
-/// Pairs loaded and pairs of runs in the cheap mode.
+pub use progress::Progress;
+
+pub(crate) use limits::sentences as limit_sentences;
+
+/// Pairs loaded and rounds of runs in the cheap mode.
 const CHEAP_NUM: u64 = 20_000;
 const CHEAP_PAIRS: usize = 1;
-
-/// Shares of a memory group that an engine may use itself: with direct I/O nearly all of it,
-/// otherwise the page cache wants its part.
-const DIRECT_SHARE: f64 = 0.85;
-const BUFFERED_SHARE: f64 = 0.5;
 
 /// Phases compared where none are named.
 const PHASES: &str = "fillrandom,overwrite,readrandom,readmissing,seekrandom,scan,ycsb";
@@ -82,7 +84,7 @@ pub struct Args {
     /// Every write on the device before it is acknowledged.
     #[arg(long)]
     pub sync: bool,
-    /// Pairs of runs.
+    /// Rounds of runs that must count.
     #[arg(long, default_value_t = PAIRS_MIN)]
     pub pairs: usize,
     /// One pair of 20,000 items: to see that all works; no claim comes of it.
@@ -113,19 +115,39 @@ impl Contender {
     fn name(self) -> String {
         format!("{}, {}", self.known.name, if self.direct { "direct" } else { "buffered" })
     }
+
+    /// Every form of an engine.
+    fn forms(known: &'static Known) -> impl Iterator<Item = Self> {
+        [false, true]
+            .into_iter()
+            .filter(|&direct| known.direct || !direct)
+            .map(move |direct| Self { known, direct })
+    }
 }
 
-/// Runs the comparison and gives it as a text in Markdown.
+/// What a comparison found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// All of it in Markdown.
+    pub text: String,
+    /// Peers that could not be measured, and why.
+    pub failed: Vec<String>,
+}
+
+/// Runs the comparison called `title` (empty where it is the only one). What one peer fails at is
+/// kept and said; the others go on.
 ///
 /// # Errors
-/// Unknown names, an engine that fails the self-test, or the first error of a run.
-pub fn compare(args: &Args) -> Result<String> {
+/// Unknown names, no peer at all, or the system's.
+pub fn compare(args: &Args, title: &str, progress: &mut Progress) -> Result<Found> {
     let first = engines::all().find(|known| known.name == args.engine);
     let first = first.with_context(|| format!("there is no engine '{}'", args.engine))?;
-    let (others, missing) = contenders(args)?;
+    let (others, missing) = peers(args)?;
     let group = Group::create(&args.groups, args.memory);
-    let session = Session { args, plan: plan(args)?, group: group.as_ref().ok() };
-    let mut text = table::heading(&session.plan, session.pairs());
+    let plan = plan(args)?;
+    let mut session =
+        Session { args, title, plan, group: group.as_ref().ok(), tested: Vec::new(), progress };
+    let mut text = table::heading(&session.plan, title, session.rounds());
     match &group {
         Ok(group) => text.push_str(&format!(
             "Memory: a group of the kernel with {} bytes for each run, page cache included.\n",
@@ -137,50 +159,71 @@ pub fn compare(args: &Args) -> Result<String> {
         )),
     }
     text.extend(missing.iter().map(|line| format!("\n{line}\n")));
-    let mut tested = Vec::new();
+    let mut lines = vec![session.limits()?];
+    text.extend(lines.iter().map(|line| format!("\nLimits: {}\n", limits::sentences(line))));
+    let mut failed = Vec::new();
     for other in others {
-        let one = Contender { known: first, direct: other.direct && first.direct };
-        for contender in [one, other] {
-            if !tested.contains(&contender.name()) {
-                session.test(contender)?;
-                tested.push(contender.name());
+        match session.against(first, other) {
+            Ok((part, runs)) => {
+                text.push_str(&part);
+                lines.extend(runs);
+            }
+            Err(why) => {
+                let _ = write!(text, "\n## {}\n\nFAILED: {why:#}\n", other.name);
+                failed.push(format!("{}: {why:#}", other.name));
             }
         }
-        let pairs = session.run(one, other)?;
-        text.push_str(&table::ratios(&one.name(), &other.name(), &pairs));
     }
-    Ok(text)
+    text.push_str(&table::overview(&overview::rows(&lines.iter().collect::<Vec<_>>())));
+    Ok(Found { text, failed })
 }
 
-/// Every form of the engines named, and a line for each that is absent.
-fn contenders(args: &Args) -> Result<(Vec<Contender>, Vec<String>)> {
+/// The peers named, and a line for each that is absent.
+fn peers(args: &Args) -> Result<(Vec<&'static Known>, Vec<String>)> {
     let all = args.against == "all";
     let names: Vec<&str> = args.against.split(',').map(str::trim).collect();
     for name in names.iter().filter(|_| !all) {
         engines::find(name)?;
     }
+    let asked = |known: &&Known| {
+        let other = !["memory", args.engine.as_str()].contains(&known.name);
+        if all { other } else { names.contains(&known.name) }
+    };
     let mut there = Vec::new();
     let mut missing = Vec::new();
-    for known in engines::all() {
-        let asked = if all {
-            !["memory", args.engine.as_str()].contains(&known.name)
-        } else {
-            names.contains(&known.name)
-        };
-        if !asked {
-            continue;
-        }
-        if let Some(why) = absent(known.name) {
-            missing.push(format!("ABSENT: {}: {why}", known.name));
-            continue;
-        }
-        there.push(Contender { known, direct: false });
-        if known.direct {
-            there.push(Contender { known, direct: true });
+    for known in engines::all().filter(asked) {
+        match absent(known.name) {
+            Some(why) => missing.push(format!("ABSENT: {}: {why}", known.name)),
+            None => there.push(known),
         }
     }
     ensure!(!there.is_empty(), "no engine to compare with is there: {}", missing.join("; "));
     Ok((there, missing))
+}
+
+/// The forms of both sides in the order of a round: ours and theirs take turns.
+fn round_of(one: &'static Known, other: &'static Known) -> Vec<Contender> {
+    let (mut ours, mut theirs) = (Contender::forms(one), Contender::forms(other));
+    let mut round = Vec::new();
+    loop {
+        let turn = [ours.next(), theirs.next()];
+        if turn.iter().all(Option::is_none) {
+            return round;
+        }
+        round.extend(turn.into_iter().flatten());
+    }
+}
+
+/// Runs that a comparison needs if no round is repeated, for the line of progress.
+///
+/// # Errors
+/// Unknown names, no peer at all.
+pub fn runs_ahead(args: &Args) -> Result<usize> {
+    let first = engines::all().find(|known| known.name == args.engine);
+    let first = first.with_context(|| format!("there is no engine '{}'", args.engine))?;
+    let rounds = if args.cheap { CHEAP_PAIRS } else { args.pairs };
+    let contenders = |other: &&'static Known| round_of(first, other).len();
+    Ok(peers(args)?.0.iter().map(contenders).sum::<usize>() * rounds)
 }
 
 fn plan(args: &Args) -> Result<Plan> {
@@ -201,89 +244,6 @@ fn plan(args: &Args) -> Result<Plan> {
         settings,
         ..Plan::default()
     })
-}
-
-struct Session<'a> {
-    args: &'a Args,
-    plan: Plan,
-    group: Option<&'a Group>,
-}
-
-impl Session<'_> {
-    fn pairs(&self) -> usize {
-        if self.args.cheap { CHEAP_PAIRS } else { self.args.pairs }
-    }
-
-    fn folder(&self) -> Result<tempfile::TempDir> {
-        Ok(match &self.args.dir {
-            Some(dir) => tempfile::tempdir_in(dir),
-            None => tempfile::tempdir(),
-        }?)
-    }
-
-    fn settings(&self, contender: Contender) -> Settings {
-        let share = match self.group {
-            None => 1.0,
-            Some(_) if contender.direct => DIRECT_SHARE,
-            Some(_) => BUFFERED_SHARE,
-        };
-        let memory_budget = (self.args.memory as f64 * share) as u64;
-        Settings { direct: contender.direct, memory_budget, ..self.plan.settings.clone() }
-    }
-
-    fn test(&self, contender: Contender) -> Result<()> {
-        progress(&format!("self-test of {}", contender.name()));
-        let dir = self.folder()?;
-        let settings = self.settings(contender);
-        let store = dir.path().join("store");
-        selftest::check(contender.known.open, &store, &settings, &SelfTest::default())
-            .with_context(|| format!("{} is not right, its figures mean nothing", contender.name()))
-            .map(drop)
-    }
-
-    fn run(&self, one: Contender, other: Contender) -> Result<Pairs<Value>> {
-        let mut watch = Others::watch();
-        let mut runs = 0;
-        run_pairs(
-            self.pairs(),
-            // A cheap run claims nothing, so it may be disturbed; the table says by how much.
-            if self.args.cheap { f64::INFINITY } else { OTHERS_MAX },
-            |side| {
-                runs += 1;
-                let contender = if side == Side::A { one } else { other };
-                progress(&format!("run {runs}: {}", contender.name()));
-                self.process(contender)
-            },
-            || watch.share(),
-        )
-    }
-
-    /// One run in a process of its own.
-    fn process(&self, contender: Contender) -> Result<Value> {
-        let dir = self.folder()?;
-        let settings = self.settings(contender);
-        let plan = Plan { engine: contender.known.name.into(), settings, ..self.plan.clone() };
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["run", "--plan", &serde_json::to_string(&plan)?, "--dir"]);
-        command.arg(dir.path().join("store"));
-        if let Some(group) = self.group {
-            command.arg("--group").arg(group.path());
-        }
-        let output = command.stderr(Stdio::inherit()).output()?;
-        if !output.status.success() {
-            bail!("the run of {} ended with {}", contender.name(), output.status);
-        }
-        let report: Value = serde_json::from_slice(&output.stdout).context("its report")?;
-        if let Some(path) = &self.args.out {
-            let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-            writeln!(file, "{report}")?;
-        }
-        Ok(report)
-    }
-}
-
-fn progress(line: &str) {
-    eprintln!("{line}");
 }
 
 #[cfg(test)]

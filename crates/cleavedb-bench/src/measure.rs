@@ -158,6 +158,13 @@ impl DeviceBytes {
         Self { read: field("read_bytes"), written: field("write_bytes") }
     }
 
+    /// What it has asked the kernel for so far, whether or not a device was needed.
+    #[must_use]
+    pub fn asked() -> Self {
+        let field = |name| kernel_figure("/proc/self/io", name);
+        Self { read: field("rchar"), written: field("wchar") }
+    }
+
     /// What was moved after `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {

@@ -5,14 +5,15 @@
 //! - G2: runs with different plans are not mixed: each plan has a part of its own.
 
 mod plots;
+mod tables;
 
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::compare::{limit_sentences, overview, table};
 use crate::pairs::Spread;
-use crate::report::bytes;
 
 /// Runs of one engine in one form.
 struct Group<'a> {
@@ -37,29 +38,47 @@ impl Group<'_> {
         Spread::of(figures.collect()).map(|spread| spread.median)
     }
 
-    /// The timeline of the first run: seconds and steps.
-    fn timeline(&self, phase: &str) -> Vec<(f64, f64)> {
-        let looks = self.phases(phase).next().and_then(|figures| figures.get("timeline"));
+    /// A timeline of the first run: seconds and steps, or bytes.
+    fn timeline(&self, phase: &str, name: &str) -> Vec<(f64, f64)> {
+        let looks = self.phases(phase).next().and_then(|figures| figures.get(name));
         let looks = looks.and_then(Value::as_array).into_iter().flatten();
         looks.filter_map(|look| Some((look.get(0)?.as_f64()?, look.get(1)?.as_f64()?))).collect()
     }
 }
 
+/// Runs and limits from lines of JSON.
+fn parse(lines: &str) -> Result<Vec<Value>> {
+    let mut all = Vec::new();
+    for (number, line) in lines.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let line: Value =
+            serde_json::from_str(line).with_context(|| format!("line {}", number + 1))?;
+        let known = line.get("phases").is_some() || line.get("limits").is_some();
+        ensure!(known, "line {} is no run", number + 1);
+        all.push(line);
+    }
+    Ok(all)
+}
+
+/// The overview of some lines of JSON in Markdown.
+///
+/// # Errors
+/// A line that is neither a run nor limits.
+pub fn overview(lines: &str) -> Result<String> {
+    let all = parse(lines)?;
+    Ok(table::overview(&overview::rows(&all.iter().collect::<Vec<_>>())))
+}
+
 /// The page for some lines of JSON, one run each.
 ///
 /// # Errors
-/// A line that is no run; no line at all.
+/// A line that is neither a run nor limits; no run at all.
 pub fn page(lines: &str) -> Result<String> {
-    let mut runs = Vec::new();
-    for (number, line) in lines.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let run: Value =
-            serde_json::from_str(line).with_context(|| format!("line {}", number + 1))?;
-        ensure!(run.get("phases").is_some(), "line {} is no run", number + 1);
-        runs.push(run);
-    }
+    let all = parse(lines)?;
+    let runs: Vec<&Value> = all.iter().filter(|line| line.get("phases").is_some()).collect();
     ensure!(!runs.is_empty(), "there is no run");
     let mut out = String::from(HEAD);
     let _ = writeln!(out, "<h1>Engines compared</h1><p>{}</p>", escape(&machine()));
+    tables::overview(&mut out, &overview::rows(&all.iter().collect::<Vec<_>>()));
     let mut plans: Vec<String> = Vec::new();
     for run in &runs {
         let plan = plan_of(run);
@@ -68,8 +87,11 @@ pub fn page(lines: &str) -> Result<String> {
         }
     }
     for plan in plans {
-        let same: Vec<_> = runs.iter().filter(|run| plan_of(run) == plan).collect();
-        part(&mut out, &plan, &same)?;
+        let same: Vec<_> = runs.iter().copied().filter(|run| plan_of(run) == plan).collect();
+        let title = same.first().and_then(|run| run.pointer("/round/comparison"));
+        let limits =
+            all.iter().find(|line| title.is_some() && line.pointer("/limits/comparison") == title);
+        part(&mut out, &plan, limits, &same)?;
     }
     out.push_str("</body></html>\n");
     Ok(out)
@@ -79,8 +101,10 @@ pub fn page(lines: &str) -> Result<String> {
 fn plan_of(run: &Value) -> String {
     let figure =
         |pointer: &str| run.pointer(pointer).map_or_else(|| "?".to_owned(), Value::to_string);
+    let title = run.pointer("/round/comparison").and_then(Value::as_str).unwrap_or_default();
     format!(
-        "{} items, values of {} bytes{}, {} threads, batches of {}, zipf {}, seed {}, {}",
+        "{title}{}{} items, values of {} bytes{}, {} threads, batches of {}, zipf {}, seed {}, {}",
+        if title.is_empty() { "" } else { ": " },
         figure("/plan/num"),
         figure("/plan/value_bytes"),
         if figure("/plan/mixed_values") == "true" { " at most, mixed" } else { "" },
@@ -92,7 +116,7 @@ fn plan_of(run: &Value) -> String {
     )
 }
 
-fn part(out: &mut String, plan: &str, runs: &[&Value]) -> Result<()> {
+fn part(out: &mut String, plan: &str, limits: Option<&Value>, runs: &[&Value]) -> Result<()> {
     let text = |run: &Value, pointer: &str| {
         run.pointer(pointer).and_then(Value::as_str).unwrap_or("?").to_owned()
     };
@@ -112,8 +136,11 @@ fn part(out: &mut String, plan: &str, runs: &[&Value]) -> Result<()> {
             }
         }
     }
-    let _ =
-        writeln!(out, "<h2>{}</h2>\n<table><tr><th>engine<th>runs<th>opened with", escape(plan));
+    let _ = writeln!(out, "<h2>{}</h2>", escape(plan));
+    if let Some(limits) = limits {
+        let _ = writeln!(out, "<p>Limits: {}</p>", escape(&limit_sentences(limits)));
+    }
+    out.push_str("<table><tr><th>engine<th>runs<th class=text>opened with\n");
     for group in &groups {
         let settings = group
             .runs
@@ -132,32 +159,17 @@ fn part(out: &mut String, plan: &str, runs: &[&Value]) -> Result<()> {
 }
 
 fn one_phase(out: &mut String, phase: &str, groups: &[Group<'_>]) -> Result<()> {
-    let _ = writeln!(
-        out,
-        "<h3>{}</h3>\n<table><tr><th>engine<th>/s<th>CPU us<th>p50 us<th>p99<th>p99.9<th>p99.99\
-         <th>max<th>device WA<th>disk",
-        escape(phase)
-    );
-    for group in groups {
-        let mut row = format!("<tr><td>{}", escape(&group.name));
-        let names = ["operations_per_second", "cpu_us_per_operation"].map(str::to_owned);
-        let latencies = PERCENTILES.map(|name| format!("latency_us.{name}"));
-        let rest = ["device_write_amplification".to_owned()];
-        for name in names.iter().chain(&latencies).chain(&rest) {
-            let figure = group.median(phase, name);
-            let _ = write!(row, "<td>{}", figure.map_or_else(|| "-".to_owned(), short));
-        }
-        let disk = group.median(phase, "disk_bytes").map(|figure| bytes(figure as u64));
-        let _ = writeln!(out, "{row}<td>{}", disk.unwrap_or_default());
-    }
-    out.push_str("</table>\n<div>");
+    // Groups without this phase have nothing to show, but keep their colours.
+    let _ = writeln!(out, "<h3>{}</h3>", escape(phase));
+    tables::phase(out, phase, groups);
+    out.push_str("<div class=plots>");
     let bars = |title: &str, name: &str| {
         let all = groups.iter().map(|group| (group.name.clone(), group.median(phase, name)));
-        let known: Vec<_> = all.filter_map(|(name, figure)| Some((name, figure?))).collect();
-        plots::bars(title, &known)
+        plots::bars(title, &all.collect::<Vec<_>>())
     };
     out.push_str(&bars("operations in a second", "operations_per_second")?);
     out.push_str(&bars("processor microseconds for an operation", "cpu_us_per_operation")?);
+    out.push_str(&bars("device write amplification", "device_write_amplification")?);
     let percentiles = groups.iter().map(|group| {
         let figures = PERCENTILES.iter().enumerate().filter_map(|(place, name)| {
             Some((place as f64, group.median(phase, &format!("latency_us.{name}"))?))
@@ -165,9 +177,20 @@ fn one_phase(out: &mut String, phase: &str, groups: &[Group<'_>]) -> Result<()> 
         (group.name.clone(), figures.collect())
     });
     out.push_str(&plots::percentiles(&PERCENTILES, &percentiles.collect::<Vec<_>>())?);
-    let timelines = groups.iter().map(|group| (group.name.clone(), group.timeline(phase)));
-    out.push_str(&plots::timelines(&timelines.collect::<Vec<_>>())?);
+    let lines = |name: &str| {
+        let all = groups.iter().map(|group| (group.name.clone(), group.timeline(phase, name)));
+        all.collect::<Vec<_>>()
+    };
+    let steps = "steps done over seconds; flat is standing still";
+    out.push_str(&plots::timelines(steps, &lines("timeline"), true)?);
+    let size = "MiB on disk over seconds, settling included";
+    let disk = lines("disk_timeline").into_iter().map(|(name, looks)| {
+        let looks = looks.into_iter().map(|(x, y)| (x, y / f64::from(1 << 20)));
+        (name, looks.collect::<Vec<_>>())
+    });
+    out.push_str(&plots::timelines(size, &disk.collect::<Vec<_>>(), false)?);
     out.push_str("</div>\n");
+    tables::waits(out, phase, groups);
     Ok(())
 }
 
@@ -200,11 +223,14 @@ fn machine() -> String {
 }
 
 const HEAD: &str = "<!doctype html><html lang=en><head><meta charset=utf-8>\
-<title>Engines compared</title><style>\
-body{font:14px sans-serif;margin:2em auto;max-width:1240px;color:#222}\
+<meta name=viewport content=\"width=device-width\"><title>Engines compared</title><style>\
+body{font:14px sans-serif;margin:2em auto;padding:0 1em;max-width:1240px;color:#222}\
 table{border-collapse:collapse;margin:.5em 0}\
-td,th{border:1px solid #ccc;padding:2px 8px;text-align:right}\
-td:first-child,th:first-child,td.text{text-align:left}\
+.wide{overflow-x:auto}\
+td,th{border:1px solid #ccc;padding:2px 8px;text-align:right;vertical-align:top}\
+td:first-child,th:first-child,td.text,th.text{text-align:left}\
+.bad{background:#fdd}.warn{background:#fdd;padding:.5em;border:1px solid #c00}\
+.plots{display:flex;flex-wrap:wrap;align-items:flex-start}\
 svg{margin:4px;max-width:100%;height:auto}\
 </style></head><body>\n";
 

@@ -1,8 +1,9 @@
-//! When may one say that A is faster than B? Interleaved pairs A B A B, those that others disturbed
+//! When may one say that A is faster than B? Interleaved rounds A B A B, those that others disturbed
 //! thrown away, and a median with its spread.
 //!
-//! - P1: a ratio comes from the runs of one pair, never from runs far apart.
-//! - P2: a pair during which other processes took more than [`OTHERS_MAX`] of a processor does
+//! - P1: a ratio comes from two runs of one round, never from runs far apart. A round holds every
+//!   form of both sides, so that the better form of each has its partner.
+//! - P2: a round during which other processes took more than [`OTHERS_MAX`] of a processor does
 //!   not count; it is repeated, and how often that happened is reported.
 //! - P3: "at least X" holds when the median does and the lowest pair is at least 0.95 X.
 
@@ -23,15 +24,6 @@ pub const PAIRS_MIN: usize = 5;
 
 /// Attempts for each pair that is wanted, after which the run goes on with what there is.
 const ATTEMPTS_PER_PAIR: usize = 4;
-
-/// Which of the two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Side {
-    /// The one that the claim is about.
-    A,
-    /// The one it is compared with.
-    B,
-}
 
 /// Median and extremes of one ratio over the pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -89,45 +81,64 @@ impl fmt::Display for Spread {
     }
 }
 
-/// The pairs that count.
+/// The rounds that count: in each, every contender ran once, one after the other. Two contenders
+/// of one round are a pair.
 #[derive(Debug, Serialize)]
-pub struct Pairs<T> {
-    /// Outcomes of A and B, in order.
-    pub kept: Vec<(T, T)>,
-    /// Pairs that others disturbed.
+pub struct Rounds<T> {
+    /// Outcomes of the contenders, in order, of each round.
+    pub kept: Vec<Vec<T>>,
+    /// Rounds that others disturbed.
     pub thrown_away: usize,
-    /// Largest share of a processor that others took during a pair that counts.
+    /// Largest share of a processor that others took during a round that counts.
     pub others: f64,
 }
 
-/// Runs `wanted` pairs, not counting those during which others took more than `others_max`
-/// ([`OTHERS_MAX`] for anything that is to be claimed). `others` tells the share of a processor
-/// that other processes took since it was called last.
+/// What is known of a round once all of it has run.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// Its number, from 1 on; rounds that do not count have one, too.
+    pub number: usize,
+    /// Share of a processor that others took.
+    pub others: f64,
+    /// Whether it counts.
+    pub counts: bool,
+}
+
+/// Runs rounds of `contenders` until `wanted` of them count, which they do unless others took
+/// more than `others_max` of a processor ([`OTHERS_MAX`] for anything that is to be claimed).
+/// `others` tells the share that other processes took since it was called last; `ended` hears of
+/// every round, and may take from its outcomes what need not be kept.
 ///
 /// # Errors
-/// The first error of a run.
-pub fn run_pairs<T>(
+/// The first error of a run or of `ended`.
+pub fn run_rounds<T>(
     wanted: usize,
+    contenders: usize,
     others_max: f64,
-    mut run: impl FnMut(Side) -> Result<T>,
+    mut run: impl FnMut(usize, usize) -> Result<T>,
     mut others: impl FnMut() -> f64,
-) -> Result<Pairs<T>> {
-    let mut pairs = Pairs { kept: Vec::new(), thrown_away: 0, others: 0.0 };
-    for _ in 0..wanted * ATTEMPTS_PER_PAIR {
-        if pairs.kept.len() == wanted {
+    mut ended: impl FnMut(&mut [T], Ended) -> Result<()>,
+) -> Result<Rounds<T>> {
+    let mut rounds = Rounds { kept: Vec::new(), thrown_away: 0, others: 0.0 };
+    for number in 1..=wanted * ATTEMPTS_PER_PAIR {
+        if rounds.kept.len() == wanted {
             break;
         }
         others();
-        let (a, b) = (run(Side::A)?, run(Side::B)?);
+        let outcomes: Result<Vec<T>> =
+            (0..contenders).map(|contender| run(number, contender)).collect();
+        let mut outcomes = outcomes?;
         let share = others();
-        if share > others_max {
-            pairs.thrown_away += 1;
-            continue;
+        let counts = share <= others_max;
+        ended(&mut outcomes, Ended { number, others: share, counts })?;
+        if counts {
+            rounds.others = rounds.others.max(share);
+            rounds.kept.push(outcomes);
+        } else {
+            rounds.thrown_away += 1;
         }
-        pairs.others = pairs.others.max(share);
-        pairs.kept.push((a, b));
     }
-    Ok(pairs)
+    Ok(rounds)
 }
 
 /// What other processes take of the processors, from the kernel's accounts: everything that ran

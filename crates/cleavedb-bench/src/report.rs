@@ -1,5 +1,6 @@
 //! What a run found out, for a program (JSON) and for a person (a table).
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use serde::Serialize;
@@ -8,6 +9,40 @@ use crate::device::DeviceReport;
 use crate::measure::{DeviceBytes, LatencySummary};
 use crate::phase::Phase;
 use crate::runner::Plan;
+
+/// A call that took long.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Wait {
+    /// When it ended, in seconds since the phase began.
+    pub at_seconds: f64,
+    /// How long it took.
+    pub milliseconds: f64,
+    /// Why the engine delayed writers around that time, most time first; empty where it keeps no
+    /// such account or had no reason: then the time went to the device or to other processes.
+    pub reasons: Vec<String>,
+}
+
+/// Delays of one reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stall {
+    /// Times.
+    pub count: u64,
+    /// Microseconds in all.
+    pub micros: u64,
+}
+
+/// The long calls of a phase; runs of `scan` and `scanreverse` are none.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Waits {
+    /// Milliseconds from which on a call is long.
+    pub above_ms: u64,
+    /// How many there were.
+    pub count: u64,
+    /// The longest of them, the longest first.
+    pub longest: Vec<Wait>,
+    /// All delays of the phase, the short ones too, by the engine's own reason.
+    pub stalls: BTreeMap<String, Stall>,
+}
 
 /// One phase's figures.
 #[derive(Clone, Debug, Serialize)]
@@ -34,6 +69,9 @@ pub struct PhaseReport {
     pub cpu_us_per_operation: f64,
     /// Bytes this process moved to and from the device, settling included.
     pub device_bytes: DeviceBytes,
+    /// Bytes this process asked the kernel to read and write, by whatever came from the page
+    /// cache and by logs as well; memory maps do not count.
+    pub process_bytes: DeviceBytes,
     /// Key and value bytes the workload wrote.
     pub user_bytes_written: u64,
     /// Bytes this process sent to the device by [`PhaseReport::user_bytes_written`]: the write
@@ -45,6 +83,10 @@ pub struct PhaseReport {
     /// Steps done by the seconds since the phase began, looked at at even intervals: where it
     /// is flat, the engine stood still.
     pub timeline: Vec<(f64, u64)>,
+    /// Disk bytes by the seconds since the phase began, settling included.
+    pub disk_timeline: Vec<(f64, u64)>,
+    /// Calls that took long, and why.
+    pub waits: Waits,
     /// Disk bytes by live bytes after the phase.
     pub space_amplification: f64,
     /// Disk bytes after the phase.
@@ -152,6 +194,37 @@ fn row(phase: &PhaseReport) -> String {
         let _ = write!(row, "  (+{:.1} s to settle)", phase.settle_seconds);
     }
     row
+}
+
+/// The long calls and delays of a phase, from its JSON, in words; `None` if there were none.
+#[must_use]
+pub fn waits_of(figures: &serde_json::Value) -> Option<String> {
+    use serde_json::Value;
+    let waits = figures.get("waits")?;
+    let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let float = |value: &Value, name: &str| value.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+    let mut out = String::new();
+    let count = number(waits, "count");
+    if count > 0 {
+        let _ = write!(out, "{count} calls above {} ms", number(waits, "above_ms"));
+    }
+    if let Some(wait) = waits.get("longest").and_then(|longest| longest.get(0)) {
+        let reasons = wait.get("reasons").and_then(Value::as_array).into_iter().flatten();
+        let reasons: Vec<_> = reasons.filter_map(Value::as_str).collect();
+        let _ = write!(
+            out,
+            ", the longest {:.0} ms after {:.1} s ({})",
+            float(wait, "milliseconds"),
+            float(wait, "at_seconds"),
+            if reasons.is_empty() { "no reason told".to_owned() } else { reasons.join(", ") },
+        );
+    }
+    for (reason, stall) in waits.get("stalls").and_then(Value::as_object).into_iter().flatten() {
+        let between = if out.is_empty() { "" } else { "; " };
+        let seconds = number(stall, "micros") as f64 / 1e6;
+        let _ = write!(out, "{between}{reason}: {} delays, {seconds:.2} s", number(stall, "count"));
+    }
+    (!out.is_empty()).then_some(out)
 }
 
 /// A number of bytes as people write it.

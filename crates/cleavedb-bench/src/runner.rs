@@ -6,6 +6,7 @@
 //!   afterwards and reported as settling, and counts in processor time and bytes written.
 
 mod drive;
+mod watch;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -199,6 +200,8 @@ struct Outcome {
     found: u64,
     bytes: u64,
     written: u64,
+    /// Calls that took long.
+    long: watch::Long,
     /// Of all threads together; empty for one of them.
     timeline: Timeline,
     /// When the last call came back: a thread takes time to end, and its end is noticed late.
@@ -226,9 +229,11 @@ impl Stage<'_> {
     fn run(&self, observer: &mut dyn Observer) -> Result<PhaseReport> {
         observer.started(self.phase, self.plan.shape().steps(self.phase));
         let stats_before = self.engine.stats();
+        let mut watch = watch::Watch::begin(self.engine);
         let (processor_before, device_before) = (processor_time(), DeviceBytes::now());
+        let asked_before = DeviceBytes::asked();
         let start = Instant::now();
-        let outcome = self.work(start, observer)?;
+        let outcome = self.work(start, &mut watch, observer)?;
         let ended = outcome.ended.unwrap_or_else(Instant::now);
         let seconds = ended.duration_since(start).as_secs_f64().max(1e-9);
         let mut settle_seconds = 0.0;
@@ -243,6 +248,8 @@ impl Stage<'_> {
         let stats = self.engine.stats();
         let operations = outcome.operations.max(1) as f64;
         let device_bytes = DeviceBytes::now().since(device_before);
+        let process_bytes = DeviceBytes::asked().since(asked_before);
+        let (disk_timeline, waits) = watch.finish(outcome.long.count, outcome.long.longest);
         Ok(PhaseReport {
             phase: self.phase,
             unit: self.phase.unit(),
@@ -255,6 +262,7 @@ impl Stage<'_> {
             latency_us: outcome.latencies.summary(),
             cpu_us_per_operation: processor.as_secs_f64() * 1e6 / operations,
             device_bytes,
+            process_bytes,
             user_bytes_written: outcome.written,
             device_write_amplification: crate::engine::ratio(device_bytes.written, outcome.written),
             write_amplification: if self.phase.writes() {
@@ -264,13 +272,20 @@ impl Stage<'_> {
             },
             space_amplification: stats.space_amplification(),
             timeline: outcome.timeline.into_looks(),
+            disk_timeline,
+            waits,
             disk_bytes: stats.disk_bytes,
             memory_bytes: stats.memory_bytes,
         })
     }
 
     /// Runs the threads, tells the observer, and adds their outcomes up.
-    fn work(&self, start: Instant, observer: &mut dyn Observer) -> Result<Outcome> {
+    fn work(
+        &self,
+        start: Instant,
+        watch: &mut watch::Watch<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome> {
         let limit = self.plan.seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
         let progress = Progress {
             start,
@@ -297,6 +312,7 @@ impl Stage<'_> {
             while workers.iter().any(|worker| !worker.is_finished()) {
                 let steps = progress.steps.load(Ordering::Relaxed);
                 timeline.look(start.elapsed().as_secs_f64(), steps);
+                watch.maybe_look();
                 observer.advanced(steps);
                 std::thread::park_timeout(PROGRESS_INTERVAL);
             }
@@ -312,6 +328,7 @@ impl Stage<'_> {
             sum.latencies.merge(&outcome.latencies);
             sum.operations += outcome.operations;
             sum.found += outcome.found;
+            sum.long.merge(outcome.long);
             sum.bytes += outcome.bytes;
             sum.written += outcome.written;
             sum.ended = sum.ended.max(outcome.ended);

@@ -39,7 +39,11 @@ enum Command {
         #[arg(long)]
         group: Option<PathBuf>,
     },
-    /// Interleaved pairs of one engine and each of the others; a table of ratios.
+    /// The whole comparison: every engine, every workload; figures, tables and a page in a folder.
+    ///
+    /// Example: cleavedb-peers all --out comparison --cheap
+    All(compare::suites::All),
+    /// Interleaved rounds of one engine and each of the others; tables of ratios.
     ///
     /// Example: cleavedb-peers compare --against rocksdb,fjall --cheap
     Compare(compare::Args),
@@ -58,7 +62,8 @@ fn main() -> ExitCode {
         Command::Selftest { engines } => selftest(engines.as_deref()),
         Command::Run { plan, dir, group } => run(&plan, &dir, group.as_deref()),
         Command::Page { runs, page } => write_page(&runs, &page),
-        Command::Compare(args) => compare::compare(&args).map(|text| print(&text)),
+        Command::Compare(args) => compare_some(&args),
+        Command::All(all) => compare::suites::run(&all),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -72,6 +77,14 @@ fn main() -> ExitCode {
 /// The result of a command.
 fn print(text: &str) {
     println!("{text}");
+}
+
+fn compare_some(args: &compare::Args) -> Result<()> {
+    let mut progress = compare::Progress::of(compare::runs_ahead(args)?);
+    let found = compare::compare(args, "", &mut progress)?;
+    print(&found.text);
+    ensure!(found.failed.is_empty(), "not everything was measured: {}", found.failed.join("; "));
+    Ok(())
 }
 
 fn list() -> Result<()> {

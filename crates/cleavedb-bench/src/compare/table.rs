@@ -1,19 +1,26 @@
-//! The comparison as text: settings of both sides, one row of ratios for each phase.
+//! The comparison as text: settings of both sides, one row of ratios for each phase, the waits, and
+//! at the end every peer and phase, the worst first.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::compare::floor::Floor;
+use crate::compare::overview::{Row, matrix};
 use crate::data::KEY_BYTES;
-use crate::pairs::{OTHERS_MAX, Pairs, Spread};
+use crate::pairs::{OTHERS_MAX, Rounds, Spread};
 use crate::report::bytes;
 use crate::runner::Plan;
 
+/// Runs of A and of B, round by round.
+type Pairs<'a> = Vec<(&'a Value, &'a Value)>;
+
 /// What all runs have in common.
-pub(super) fn heading(plan: &Plan, pairs: usize) -> String {
+pub(super) fn heading(plan: &Plan, title: &str, rounds: usize) -> String {
     format!(
-        "# Comparison\n\n{} items of {KEY_BYTES} + {}{} bytes, {} threads, batches of {}, zipf \
-         {}, {}, seed {}; {pairs} interleaved pairs.\n",
+        "# Comparison{}{title}\n\n{} items of {KEY_BYTES} + {}{} bytes, {} threads, batches of {}, zipf \
+         {}, {}, seed {}; {rounds} interleaved rounds.\n",
+        if title.is_empty() { "" } else { ": " },
         plan.num,
         if plan.mixed_values { "64 to " } else { "" },
         plan.value_bytes,
@@ -49,18 +56,19 @@ fn short(figure: f64) -> String {
 }
 
 /// Speed of A by speed of B, and so on for what a call costs.
-fn ratio(pairs: &Pairs<Value>, phase: usize, name: &str) -> String {
-    let ratios = pairs.kept.iter();
-    let ratios = ratios.map(|(a, b)| figure(a, phase, name) / figure(b, phase, name));
+fn ratio(pairs: &Pairs<'_>, phase: usize, name: &str) -> String {
+    let ratios = pairs.iter().map(|(a, b)| figure(a, phase, name) / figure(b, phase, name));
     Spread::of(ratios.collect()).map_or_else(|| "-".to_owned(), |spread| spread.to_string())
 }
 
-/// A heading, the settings, and the table of one comparison.
-pub(super) fn ratios(one: &str, other: &str, pairs: &Pairs<Value>) -> String {
-    let mut out = format!("\n## {one} by {other}\n\n");
-    let Some((a, b)) = pairs.kept.first() else {
+/// A heading, the settings, and the table of two contenders, each with its place in a round.
+pub(super) fn ratios(one: (usize, &str), other: (usize, &str), rounds: &Rounds<Value>) -> String {
+    let mut out = format!("\n## {} by {}\n\n", one.1, other.1);
+    let pairs: Pairs<'_> =
+        rounds.kept.iter().filter_map(|r| Some((r.get(one.0)?, r.get(other.0)?))).collect();
+    let Some(&(a, b)) = pairs.first() else {
         let _ =
-            writeln!(out, "No pair counts: other processes disturbed all {}.", pairs.thrown_away);
+            writeln!(out, "No round counts: other processes disturbed all {}.", rounds.thrown_away);
         return out;
     };
     for report in [a, b] {
@@ -71,39 +79,138 @@ pub(super) fn ratios(one: &str, other: &str, pairs: &Pairs<Value>) -> String {
     };
     let _ = writeln!(
         out,
-        "- {} pairs count, {} thrown away; others took up to {:.2} of a processor{}; peak memory \
+        "- {} rounds count, {} thrown away; others took up to {:.2} of a processor{}; peak memory \
          {} and {}\n",
-        pairs.kept.len(),
-        pairs.thrown_away,
-        pairs.others,
-        if pairs.others > OTHERS_MAX { " (disturbed: no figure counts)" } else { "" },
+        pairs.len(),
+        rounds.thrown_away,
+        rounds.others,
+        if rounds.others > OTHERS_MAX { " (disturbed: no figure counts)" } else { "" },
         peak(a),
         peak(b),
     );
     out.push_str(
-        "| phase | A /s | B /s | A/B | CPU us A | CPU us B | A/B | device WA A | device WA B |\n\
-         |---|---:|---:|---|---:|---:|---|---:|---:|\n",
+        "| phase | A /s | B /s | A/B | CPU us A | CPU us B | A/B | device WA A | device WA B \
+         | device read, written A | B |\n\
+         |---|---:|---:|---|---:|---:|---|---:|---:|---:|---:|\n",
     );
     let phases = a.get("phases").and_then(Value::as_array).map_or(0, Vec::len);
     for phase in 0..phases {
-        let sides = |name: &str| {
-            let side = |pick: fn(&(Value, Value)) -> &Value| {
-                let reports = pairs.kept.iter().map(pick);
-                median(reports.map(|report| figure(report, phase, name)).collect())
-            };
-            (side(|pair| &pair.0), side(|pair| &pair.1))
-        };
-        let name = a.get("phases").and_then(|phases| phases.get(phase)?.get("phase")?.as_str());
-        let (speed, cpu) = ("operations_per_second", "cpu_us_per_operation");
-        let ((sa, sb), (ca, cb)) = (sides(speed), sides(cpu));
-        let (wa, wb) = sides("device_write_amplification");
-        let _ = writeln!(
-            out,
-            "| {} | {sa} | {sb} | {} | {ca} | {cb} | {} | {wa} | {wb} |",
-            name.unwrap_or("?"),
-            ratio(pairs, phase, speed),
-            ratio(pairs, phase, cpu),
-        );
+        out.push_str(&row(&pairs, phase));
+    }
+    for (name, report) in [(one.1, a), (other.1, b)] {
+        out.push_str(&waits(name, report));
     }
     out
+}
+
+fn row(pairs: &Pairs<'_>, phase: usize) -> String {
+    let sides = |name: &str| {
+        let (a, b): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
+        let side = |reports: Vec<&Value>| {
+            median(reports.into_iter().map(|report| figure(report, phase, name)).collect())
+        };
+        (side(a), side(b))
+    };
+    let first = pairs.first().map(|pair| pair.0);
+    let name = first.and_then(|run| run.get("phases")?.get(phase)?.get("phase")?.as_str());
+    let (speed, cpu) = ("operations_per_second", "cpu_us_per_operation");
+    let ((sa, sb), (ca, cb)) = (sides(speed), sides(cpu));
+    let (wa, wb) = sides("device_write_amplification");
+    let moved = |report: Option<&Value>| {
+        let all = report.and_then(|run| run.get("phases")?.get(phase)?.get("device_bytes"));
+        let one = |name| all.and_then(|all| all.get(name)?.as_u64()).unwrap_or(0);
+        format!("{}, {}", bytes(one("read")), bytes(one("written")))
+    };
+    let (da, db) = (moved(first), moved(pairs.first().map(|pair| pair.1)));
+    format!(
+        "| {} | {sa} | {sb} | {} | {ca} | {cb} | {} | {wa} | {wb} | {da} | {db} |\n",
+        name.unwrap_or("?"),
+        ratio(pairs, phase, speed),
+        ratio(pairs, phase, cpu),
+    )
+}
+
+/// The waits of the first run, with the engine's reasons; nothing if nobody waited.
+pub(super) fn waits(name: &str, report: &Value) -> String {
+    let mut lines = String::new();
+    for figures in report.get("phases").and_then(Value::as_array).into_iter().flatten() {
+        if let Some(line) = crate::report::waits_of(figures) {
+            let _ = writeln!(lines, "- {}: {line}", text(figures, "phase"));
+        }
+    }
+    if lines.is_empty() { lines } else { format!("\nWaits of {name}, first run:\n\n{lines}") }
+}
+
+/// Every peer and phase, the worst first; nothing if no round counts.
+pub(crate) fn overview(rows: &[Row]) -> String {
+    let mut out = String::from("\n## Overview\n\n");
+    if rows.is_empty() {
+        out.push_str("No round counts.\n");
+        return out;
+    }
+    for why in rows.iter().filter_map(Row::invalid) {
+        let _ =
+            writeln!(out, "**INVALID**: {why}. A peer that is slow here makes its ratios void.\n");
+    }
+    let _ = writeln!(out, "{}\n", floor_note(rows));
+    out.push_str("Rate A/B and processor time A/B of the better forms, the worst peer first:\n\n");
+    let matrix = matrix(rows);
+    let _ = writeln!(out, "| engine | {} |", matrix.columns.join(" | "));
+    let _ = writeln!(out, "|---{}|", "|---".repeat(matrix.columns.len()));
+    for (peer, cells) in &matrix.peers {
+        let cells: Vec<_> = cells.iter().map(|cell| cell.as_deref().unwrap_or("")).collect();
+        let _ = writeln!(out, "| {peer} | {} |", cells.join(" | "));
+    }
+    out.push_str(
+        "\n| engine | phase | form A | form B | A /s | B /s | A/B | CPU us A | CPU us B | A/B \
+         | limit /s | known speed of B |\n\
+         |---|---|---|---|---:|---:|---|---:|---:|---|---:|---|\n",
+    );
+    for row in rows {
+        let _ = writeln!(out, "| {} |", cells(row).join(" | "));
+    }
+    out
+}
+
+/// Whether peers were held against their known speed, in one sentence.
+pub(crate) fn floor_note(rows: &[Row]) -> String {
+    let other = rows.iter().find_map(|row| match &row.floor {
+        Floor::OtherShape(why) => Some(why),
+        _ => None,
+    });
+    let judged = rows.iter().filter(|row| matches!(row.floor, Floor::Reached { .. })).count();
+    match other {
+        Some(why) if judged == 0 => {
+            format!("Peers are not held against their known speed: {why}.")
+        }
+        Some(why) => format!(
+            "{judged} figures of peers reach their known speed; some comparisons are not held \
+             against it: {why}."
+        ),
+        None => format!("{judged} figures of peers reach their known speed."),
+    }
+}
+
+/// The cells of a row, for a table of either kind.
+pub(crate) fn cells(row: &Row) -> Vec<String> {
+    let spread =
+        |spread: Option<Spread>| spread.map_or_else(|| "-".to_owned(), |spread| spread.to_string());
+    let phase = match row.comparison.as_str() {
+        "" => row.phase.to_string(),
+        title => format!("{title}: {}", row.phase),
+    };
+    vec![
+        row.peer.clone(),
+        phase,
+        row.ours.form().to_owned(),
+        row.theirs.form().to_owned(),
+        short(row.ours.rate),
+        short(row.theirs.rate),
+        spread(row.rate),
+        short(row.ours.cpu_us),
+        short(row.theirs.cpu_us),
+        spread(row.cpu),
+        row.limit.map_or_else(|| "-".to_owned(), short),
+        row.floor.to_string(),
+    ]
 }

@@ -3,6 +3,7 @@
 use clap::Parser;
 
 use super::*;
+use crate::pairs::Rounds;
 
 #[derive(Parser)]
 struct Line {
@@ -25,30 +26,78 @@ fn plans_travel_to_the_other_process() {
 }
 
 #[test]
-fn every_form_of_an_engine_takes_part() {
-    let (there, missing) = contenders(&args(&["--against", "cleavedb,fjall"])).unwrap();
-    let names: Vec<_> = there.iter().map(|contender| contender.name()).collect();
-    assert_eq!(names, ["cleavedb, buffered", "cleavedb, direct", "fjall, buffered"]);
+fn every_form_of_both_sides_is_in_a_round() {
+    let known = |name: &str| engines::all().find(|known| known.name == name).unwrap();
+    let names = |other: &str| {
+        let round = round_of(known("cleavedb"), known(other));
+        round.into_iter().map(Contender::name).collect::<Vec<_>>()
+    };
+    let both = ["cleavedb, buffered", "rocksdb, buffered", "cleavedb, direct", "rocksdb, direct"];
+    assert_eq!(names("rocksdb"), both);
+    assert_eq!(names("fjall"), ["cleavedb, buffered", "fjall, buffered", "cleavedb, direct"]);
+}
+
+#[test]
+fn peers_are_found_and_runs_counted() {
+    let (there, missing) = peers(&args(&["--against", "fjall,redb"])).unwrap();
+    assert_eq!(there.iter().map(|known| known.name).collect::<Vec<_>>(), ["fjall", "redb"]);
     assert!(missing.is_empty());
-    assert!(contenders(&args(&["--against", "nonesuch"])).is_err());
+    assert!(peers(&args(&["--against", "nonesuch"])).is_err());
+    assert_eq!(runs_ahead(&args(&["--against", "fjall,redb"])).unwrap(), 2 * 3 * 5);
+    assert_eq!(runs_ahead(&args(&["--against", "fjall", "--cheap"])).unwrap(), 3);
+    assert!(runs_ahead(&args(&["--engine", "nonesuch"])).is_err());
+}
+
+fn report(speed: f64) -> serde_json::Value {
+    serde_json::json!({
+        "engine": "x 1", "engine_settings": "plain", "peak_memory_bytes": 1024,
+        "plan": {"engine": "x", "threads": 1},
+        "round": {"comparison": "", "engine": "x", "against": "y", "number": 1, "counts": true},
+        "phases": [{
+            "phase": "readrandom", "operations_per_second": speed,
+            "cpu_us_per_operation": 5.0, "device_write_amplification": 0.0,
+            "device_bytes": {"read": 4096, "written": 0},
+            "waits": {
+                "above_ms": 20, "count": 1, "stalls": {},
+                "longest": [{"at_seconds": 1.0, "milliseconds": 25.0, "reasons": []}],
+            },
+        }],
+    })
 }
 
 #[test]
 fn the_table_has_ratios_of_pairs() {
-    let report = |speed: f64| {
-        serde_json::json!({
-            "engine": "x 1", "engine_settings": "plain", "peak_memory_bytes": 1024,
-            "phases": [{
-                "phase": "readrandom", "operations_per_second": speed,
-                "cpu_us_per_operation": 5.0, "device_write_amplification": 0.0,
-            }],
-        })
-    };
-    let kept = (0..5).map(|n| (report(200.0 + f64::from(n)), report(100.0))).collect();
-    let pairs = Pairs { kept, thrown_away: 3, others: 0.1 };
-    let text = table::ratios("one", "other", &pairs);
+    let kept = (0..5).map(|n| vec![report(200.0 + f64::from(n)), report(100.0)]).collect();
+    let rounds = Rounds { kept, thrown_away: 3, others: 0.1 };
+    let text = table::ratios((0, "one"), (1, "other"), &rounds);
     assert!(text.contains("2.02 (2.00 to 2.04), at least 2.02"), "{text}");
     assert!(text.contains("3 thrown away") && text.contains("x 1: plain"), "{text}");
-    let none = Pairs { kept: Vec::new(), thrown_away: 20, others: 0.0 };
-    assert!(table::ratios("one", "other", &none).contains("No pair counts"));
+    assert!(text.contains("| 4.0 KiB, 0 B | 4.0 KiB, 0 B |"), "{text}");
+    assert!(text.contains("the longest 25 ms after 1.0 s (no reason told)"), "{text}");
+    let none = Rounds { kept: Vec::new(), thrown_away: 20, others: 0.0 };
+    assert!(table::ratios((0, "one"), (1, "other"), &none).contains("No round counts"));
+}
+
+#[test]
+fn the_overview_says_whether_peers_were_judged() {
+    let (mut ours, mut theirs) = (report(200.0), report(100.0));
+    theirs["plan"]["engine"] = "y".into();
+    let text = table::overview(&overview::rows(&[&ours, &theirs]));
+    assert!(text.contains("not held against their known speed: 1 threads"), "{text}");
+    assert!(text.contains("| y | 2.00 / 1.00 |"), "{text}");
+    assert!(text.contains("| y | readrandom | buffered | buffered | 200.0 | 100.0 |"), "{text}");
+    assert!(!text.contains("INVALID"));
+    // The shape of the known figures, and a peer that is slow in it.
+    for run in [&mut ours, &mut theirs] {
+        run["plan"] = serde_json::json!({
+            "engine": run["plan"]["engine"], "threads": 2, "num": 5_000_000, "value_bytes": 1_024,
+        });
+        run["round"]["memory_bytes"] = (2u64 << 30).into();
+        run["round"]["against"] = "rocksdb".into();
+    }
+    theirs["plan"]["engine"] = "rocksdb".into();
+    theirs["phases"][0]["cpu_us_per_operation"] = 50.0.into();
+    let text = table::overview(&overview::rows(&[&ours, &theirs]));
+    assert!(text.contains("**INVALID**: rocksdb, readrandom: MISSED: 50.0 us"), "{text}");
+    assert!(table::overview(&[]).contains("No round counts"));
 }

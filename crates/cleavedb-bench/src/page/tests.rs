@@ -17,6 +17,12 @@ fn run(engine: &str, threads: u64, speed: f64) -> String {
             "disk_bytes": 4096.0,
             "latency_us": {"p50": 1.0, "p99": 5.0, "p999": 9.0, "p9999": 20.0, "max": 300.0},
             "timeline": [[0.1, 10], [0.2, 20]],
+            "disk_timeline": [[0.0, 0], [0.4, 4096]],
+            "device_bytes": {"read": 0, "written": 2048},
+            "waits": {
+                "above_ms": 20, "count": 1, "stalls": {},
+                "longest": [{"at_seconds": 0.1, "milliseconds": 33.0, "reasons": ["full <up>"]}],
+            },
         }],
     })
     .to_string()
@@ -30,7 +36,7 @@ fn engines_phases_and_plots_stand_on_the_page() {
     assert!(page.contains("rocksdb, direct"));
     // The median of two runs.
     assert!(page.contains("<tr><td>cleavedb<td>20.0<td>3.50<td>1.00"), "{page}");
-    assert_eq!(page.matches("<svg").count(), 4);
+    assert_eq!(page.matches("<svg").count(), 6);
     assert_eq!(page.matches("<h2>").count(), 1);
 }
 
@@ -43,7 +49,7 @@ fn plans_are_kept_apart() {
 #[test]
 fn figures_that_are_nothing_make_no_plot() {
     let page = page(&run("cleavedb", 1, 0.0)).unwrap();
-    assert_eq!(page.matches("<svg").count(), 3);
+    assert_eq!(page.matches("<svg").count(), 5);
 }
 
 #[test]
@@ -51,4 +57,25 @@ fn what_is_no_run_is_refused() {
     assert!(page("").is_err());
     assert!(page("{\"a\":1}").is_err());
     assert!(page("nonsense").is_err());
+}
+
+#[test]
+fn overview_limits_and_waits_stand_on_the_page() {
+    let line = |engine: &str, speed: f64| {
+        let mut line: Value = serde_json::from_str(&run(engine, 2, speed)).unwrap();
+        line["round"] = serde_json::json!({
+            "comparison": "some", "engine": "cleavedb", "against": "rocksdb", "number": 1,
+            "counts": true, "memory_bytes": 1,
+        });
+        line.to_string()
+    };
+    let limits = r#"{"limits": {"comparison": "some", "writes": {"pairs_per_second": 777.0}}}"#;
+    let lines = [limits, &line("cleavedb", 10.0), &line("rocksdb", 30.0)].join("\n");
+    let page = page(&lines).unwrap();
+    assert!(page.contains("<th>some: fillrandom\n<tr><td>rocksdb<td>0.33 / 1.00"), "{page}");
+    assert!(page.contains("load's bytes 777/s"));
+    assert!(page.contains("the longest 33 ms after 0.1 s (full &lt;up&gt;)"));
+    assert!(page.contains("<td>2.0 KiB"));
+    let text = overview(&lines).unwrap();
+    assert!(text.contains("| rocksdb | 0.33 / 1.00 |"), "{text}");
 }

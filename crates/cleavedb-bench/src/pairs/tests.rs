@@ -1,6 +1,5 @@
 //! Verdicts, disturbed pairs, and the kernel's accounts.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use super::*;
@@ -25,29 +24,43 @@ fn a_claim_needs_the_median_and_the_lowest_pair() {
 }
 
 #[test]
-fn disturbed_pairs_are_repeated_in_order() {
-    let sides = RefCell::new(Vec::new());
+fn disturbed_rounds_are_repeated_in_order() {
+    let mut order = Vec::new();
+    let mut heard = Vec::new();
     let mut shares = [0.0, 0.1, 0.0, 0.5, 0.0, 0.15].into_iter();
-    let run = |side| {
-        sides.borrow_mut().push(side);
-        Ok(sides.borrow().len())
+    let run = |round, contender| {
+        order.push((round, contender));
+        Ok(order.len())
     };
-    let pairs = run_pairs(2, OTHERS_MAX, run, || shares.next().unwrap()).unwrap();
-    assert_eq!(pairs.kept, [(1, 2), (5, 6)]);
-    assert_eq!(pairs.thrown_away, 1);
-    assert!((pairs.others - 0.15).abs() < 1e-9);
-    assert_eq!(*sides.borrow(), [Side::A, Side::B].repeat(3));
+    let rounds = run_rounds(
+        2,
+        3,
+        OTHERS_MAX,
+        run,
+        || shares.next().unwrap(),
+        |outcomes, ended| {
+            heard.push((outcomes.len(), ended.number, ended.counts));
+            Ok(())
+        },
+    )
+    .unwrap();
+    assert_eq!(rounds.kept, [[1, 2, 3], [7, 8, 9]]);
+    assert_eq!(rounds.thrown_away, 1);
+    assert!((rounds.others - 0.15).abs() < 1e-9);
+    let expected: Vec<_> = (1..=3).flat_map(|round| (0..3).map(move |one| (round, one))).collect();
+    assert_eq!(order, expected);
+    assert_eq!(heard, [(3, 1, true), (3, 2, false), (3, 3, true)]);
 }
 
 #[test]
-fn a_busy_machine_ends_with_fewer_pairs() {
+fn a_busy_machine_ends_with_fewer_rounds() {
     let mut runs = 0;
-    let run = |_| {
+    let run = |_, _| {
         runs += 1;
         Ok(())
     };
-    let pairs = run_pairs(5, OTHERS_MAX, run, || 1.0).unwrap();
-    assert_eq!((pairs.kept.len(), pairs.thrown_away, runs), (0, 20, 40));
+    let rounds = run_rounds(5, 2, OTHERS_MAX, run, || 1.0, |_, _| Ok(())).unwrap();
+    assert_eq!((rounds.kept.len(), rounds.thrown_away, runs), (0, 20, 40));
 }
 
 #[test]

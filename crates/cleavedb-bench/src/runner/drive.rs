@@ -26,6 +26,8 @@ pub(super) struct Driver<'a> {
     value: Vec<u8>,
     outcome: Outcome,
     before: Option<Instant>,
+    /// When the phase began.
+    start: Instant,
 }
 
 impl<'a> Driver<'a> {
@@ -46,11 +48,13 @@ impl<'a> Driver<'a> {
             value: Vec::new(),
             outcome: Outcome::default(),
             before: None,
+            start: Instant::now(),
         }
     }
 
     /// Takes every step until the generator or the time is up.
     pub(super) fn run(mut self, steps: Generator<'_>, progress: &Progress) -> Result<Outcome> {
+        self.start = progress.start;
         self.before = Some(Instant::now().max(progress.start));
         let mut since_look = 0;
         for step in steps {
@@ -263,7 +267,12 @@ impl<'a> Driver<'a> {
     fn done(&mut self, operations: u64, bytes: u64) {
         let now = Instant::now();
         if let Some(before) = self.before.replace(now) {
-            self.outcome.latencies.record(now.duration_since(before));
+            let latency = now.duration_since(before);
+            self.outcome.latencies.record(latency);
+            // A run of a whole scan is long without anybody having waited.
+            if !self.counts_pairs {
+                self.outcome.long.record(now.duration_since(self.start).as_secs_f64(), latency);
+            }
         }
         self.outcome.operations += operations;
         self.outcome.bytes += bytes;

@@ -182,3 +182,78 @@ fn adding_by_get_and_put_reads_what_it_wrote() {
     assert_eq!(second.found, 300);
     assert_eq!(first.user_bytes_written, 300 * (KEY_BYTES as u64 + 8));
 }
+
+/// Takes long for one put of many and counts a delay for it, as an engine does that has a reason.
+struct Delaying {
+    inner: Box<dyn Engine>,
+    puts: AtomicU64,
+    delayed: AtomicU64,
+}
+
+impl Engine for Delaying {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+    fn settings(&self) -> String {
+        self.inner.settings()
+    }
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.puts.fetch_add(1, Ordering::Relaxed) == 100 {
+            std::thread::sleep(watch::WAIT_MIN);
+            self.delayed.fetch_add(1, Ordering::Relaxed);
+        }
+        self.inner.put(key, value)
+    }
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.inner.delete(key)
+    }
+    fn merge_add(&self, key: &[u8], operand: u64) -> Result<()> {
+        self.inner.merge_add(key, operand)
+    }
+    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.inner.get(key, found)
+    }
+    fn scan(
+        &self,
+        from: &[u8],
+        reverse: bool,
+        limit: usize,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<usize> {
+        self.inner.scan(from, reverse, limit, visit)
+    }
+    fn batch(&self) -> Box<dyn crate::engine::WriteBatch + '_> {
+        self.inner.batch()
+    }
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+    fn stats(&self) -> EngineStats {
+        let count = self.delayed.load(Ordering::Relaxed);
+        let detail = serde_json::json!({"stalls": {"full": {"count": count, "micros": count * 7}}});
+        EngineStats { disk_bytes: 42, detail, ..EngineStats::default() }
+    }
+}
+
+#[test]
+fn a_long_call_is_listed_with_the_engines_reason() {
+    let plan = tiny();
+    let data = Dataset::new(plan.num, plan.value_bytes, plan.seed);
+    let inner = engines::open("memory", Path::new("/unused"), &plan.settings).unwrap();
+    let engine = Delaying { inner, puts: AtomicU64::new(0), delayed: AtomicU64::new(0) };
+    let items = AtomicU64::new(plan.num);
+    let stage = |phase| Stage { plan: &plan, phase, engine: &engine, data: &data, items: &items };
+    let filled = stage(Phase::FillSeq).run(&mut Silent).unwrap();
+    assert!(filled.waits.count >= 1);
+    let longest = filled.waits.longest.iter().find(|wait| wait.reasons == ["full"]);
+    assert!(longest.is_some_and(|wait| wait.milliseconds >= 20.0), "{:?}", filled.waits);
+    assert_eq!(filled.waits.stalls["full"], crate::report::Stall { count: 1, micros: 7 });
+    assert!(filled.disk_timeline.len() >= 2);
+    assert!(filled.disk_timeline.iter().all(|look| look.1 == 42));
+    // Another phase has none of it.
+    let read = stage(Phase::ReadRandom).run(&mut Silent).unwrap();
+    assert!(read.waits.stalls.is_empty());
+}

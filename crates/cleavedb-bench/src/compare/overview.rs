@@ -1,0 +1,215 @@
+//! Every peer and phase in one table, the worst for us first. Made from the lines of JSON that a
+//! comparison keeps, so that the text and the page cannot differ.
+//!
+//! - O1: of each side the form with the higher median rate stands for it, phase by phase.
+//! - O2: a ratio comes from rounds in which both of these forms ran.
+//! - O3: a peer that misses its floor in a phase is marked there and at the top.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::compare::floor::{self, Floor, Shape};
+use crate::compare::limits;
+use crate::pairs::Spread;
+use crate::phase::Phase;
+
+const RATE: &str = "operations_per_second";
+const CPU: &str = "cpu_us_per_operation";
+
+/// The form of an engine that counts in one phase.
+#[derive(Clone, Debug)]
+pub(crate) struct Side {
+    /// Whether it goes past the page cache.
+    pub(crate) direct: bool,
+    /// Operations a second, median.
+    pub(crate) rate: f64,
+    /// Processor microseconds for an operation, median.
+    pub(crate) cpu_us: f64,
+}
+
+impl Side {
+    /// How it is called beside an engine's name.
+    pub(crate) fn form(&self) -> &'static str {
+        if self.direct { "direct" } else { "buffered" }
+    }
+}
+
+/// One peer in one phase.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// The comparison's title; empty where there is but one.
+    pub(crate) comparison: String,
+    /// The peer.
+    pub(crate) peer: String,
+    /// The phase.
+    pub(crate) phase: Phase,
+    /// The better form of the engine that the claims are about.
+    pub(crate) ours: Side,
+    /// The better form of the peer.
+    pub(crate) theirs: Side,
+    /// Rate by rate.
+    pub(crate) rate: Option<Spread>,
+    /// Processor time by processor time.
+    pub(crate) cpu: Option<Spread>,
+    /// Whether the peer is as fast as it is known to be.
+    pub(crate) floor: Floor,
+    /// What the device alone would do.
+    pub(crate) limit: Option<f64>,
+}
+
+impl Row {
+    /// Its place: the median ratio of rates, unknown ones last.
+    fn order(&self) -> f64 {
+        self.rate.map_or(f64::INFINITY, |spread| spread.median)
+    }
+
+    /// The sentence that makes a comparison invalid, if this row does.
+    pub(crate) fn invalid(&self) -> Option<String> {
+        matches!(self.floor, Floor::Missed { .. })
+            .then(|| format!("{}, {}: {}", self.peer, self.phase, self.floor))
+    }
+}
+
+/// Runs of one form, by round.
+type Runs<'a> = BTreeMap<u64, &'a Value>;
+
+/// Both sides of one comparison with one peer: runs by form (direct or not).
+#[derive(Default)]
+struct Versus<'a> {
+    ours: BTreeMap<bool, Runs<'a>>,
+    theirs: BTreeMap<bool, Runs<'a>>,
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn flag(value: &Value, pointer: &str) -> bool {
+    value.pointer(pointer).and_then(Value::as_bool) == Some(true)
+}
+
+/// The rows for some lines, worst first. Lines that belong to no round, or to one that does not
+/// count, are left out; lines of limits give the limits.
+pub(crate) fn rows(lines: &[&Value]) -> Vec<Row> {
+    let mut all: BTreeMap<(&str, &str), Versus<'_>> = BTreeMap::new();
+    for &run in lines.iter().filter(|run| flag(run, "/round/counts")) {
+        let key = (text(run, "/round/comparison"), text(run, "/round/against"));
+        let versus = all.entry(key).or_default();
+        let ours = text(run, "/plan/engine") == text(run, "/round/engine");
+        let side = if ours { &mut versus.ours } else { &mut versus.theirs };
+        let number = run.pointer("/round/number").and_then(Value::as_u64).unwrap_or(0);
+        side.entry(flag(run, "/plan/settings/direct")).or_default().insert(number, run);
+    }
+    let mut rows = Vec::new();
+    for ((comparison, peer), versus) in all {
+        let limits = lines.iter().find(|line| {
+            line.get("limits").is_some() && text(line, "/limits/comparison") == comparison
+        });
+        let first = versus.ours.values().flat_map(BTreeMap::values).next();
+        let phases = first.and_then(|run| run.get("phases")?.as_array());
+        for (place, figures) in phases.into_iter().flatten().enumerate() {
+            if let Ok(phase) = text(figures, "/phase").parse() {
+                rows.extend(versus.row(place, phase, comparison, peer, limits.copied()));
+            }
+        }
+    }
+    rows.sort_by(|one, other| one.order().total_cmp(&other.order()));
+    rows
+}
+
+impl Versus<'_> {
+    fn row(
+        &self,
+        place: usize,
+        phase: Phase,
+        comparison: &str,
+        peer: &str,
+        limits: Option<&Value>,
+    ) -> Option<Row> {
+        let (ours, theirs) = (better(&self.ours, place)?, better(&self.theirs, place)?);
+        let (a, b) = (self.ours.get(&ours.direct)?, self.theirs.get(&theirs.direct)?);
+        let measured: Vec<f64> =
+            self.theirs.values().filter_map(|runs| median(runs, place, CPU)).collect();
+        let shape = b.values().next().map(|run| Shape::of(run))?;
+        Some(Row {
+            comparison: comparison.to_owned(),
+            peer: peer.to_owned(),
+            phase,
+            rate: ratio(a, b, place, RATE),
+            cpu: ratio(a, b, place, CPU),
+            floor: floor::judge(&shape, peer, phase, &measured),
+            limit: limits.and_then(|limits| limits::of_phase(limits, phase)),
+            ours,
+            theirs,
+        })
+    }
+}
+
+fn figure(run: &Value, place: usize, name: &str) -> Option<f64> {
+    run.get("phases")?.get(place)?.get(name)?.as_f64()
+}
+
+fn median(runs: &Runs<'_>, place: usize, name: &str) -> Option<f64> {
+    let figures = runs.values().filter_map(|run| figure(run, place, name)).collect();
+    Spread::of(figures).map(|spread| spread.median)
+}
+
+/// The form with the higher median rate.
+fn better(forms: &BTreeMap<bool, Runs<'_>>, place: usize) -> Option<Side> {
+    let sides = forms.iter().filter_map(|(&direct, runs)| {
+        let cpu_us = median(runs, place, CPU).unwrap_or(f64::NAN);
+        Some(Side { direct, rate: median(runs, place, RATE)?, cpu_us })
+    });
+    sides.max_by(|one, other| one.rate.total_cmp(&other.rate))
+}
+
+/// A by B, round by round.
+fn ratio(a: &Runs<'_>, b: &Runs<'_>, place: usize, name: &str) -> Option<Spread> {
+    let of_round = |(number, run): (&u64, &&Value)| {
+        Some(figure(run, place, name)? / figure(b.get(number)?, place, name)?)
+    };
+    Spread::of(a.iter().filter_map(of_round).collect())
+}
+
+/// Engine by phase: for each peer the ratio of rates and of processor time in each phase.
+pub(crate) struct Matrix {
+    /// Phases, in order, with the comparison's title before them where there are several.
+    pub(crate) columns: Vec<String>,
+    /// Peers, the one with the worst ratio first, and their cells.
+    pub(crate) peers: Vec<(String, Vec<Option<String>>)>,
+}
+
+/// The matrix of rows that are sorted, worst first.
+pub(crate) fn matrix(rows: &[Row]) -> Matrix {
+    let column = |row: &Row| match row.comparison.as_str() {
+        "" => row.phase.to_string(),
+        title => format!("{title}: {}", row.phase),
+    };
+    let place = |row: &Row| Phase::ALL.iter().position(|phase| *phase == row.phase);
+    let mut order: Vec<_> =
+        rows.iter().map(|row| (row.comparison.clone(), place(row), column(row))).collect();
+    order.sort();
+    order.dedup();
+    let columns: Vec<String> = order.into_iter().map(|(.., column)| column).collect();
+    let mut peers: Vec<(String, Vec<Option<String>>)> = Vec::new();
+    for row in rows {
+        if !peers.iter().any(|(peer, _)| *peer == row.peer) {
+            peers.push((row.peer.clone(), vec![None; columns.len()]));
+        }
+        let cell = peers.iter_mut().find(|(peer, _)| *peer == row.peer).and_then(|(_, cells)| {
+            cells.get_mut(columns.iter().position(|name| *name == column(row))?)
+        });
+        if let Some(cell) = cell {
+            let short = |spread: Option<Spread>| {
+                spread.map_or_else(|| "-".to_owned(), |spread| format!("{:.2}", spread.median))
+            };
+            let mark = if row.invalid().is_some() { " INVALID" } else { "" };
+            *cell = Some(format!("{} / {}{mark}", short(row.rate), short(row.cpu)));
+        }
+    }
+    Matrix { columns, peers }
+}
+
+#[cfg(test)]
+mod tests;
