@@ -8,6 +8,9 @@ use rand_distr::{Distribution, Zipf};
 /// Exponent of the zipfian distributions where no other is given, as in YCSB.
 pub const ZIPF_EXPONENT: f64 = 0.99;
 
+/// Neighbourhoods of [`Chooser::composite`]: with 420 million items, 65,536 items in each.
+const NEIGHBOURHOODS: u64 = 6_400;
+
 /// Rounds of the Feistel network: four make a balanced one look random.
 const ROUNDS: u64 = 4;
 
@@ -68,6 +71,8 @@ pub enum Chooser {
     Zipfian(Zipf<f64>, Permutation),
     /// A few of the newest items very often.
     Latest(Zipf<f64>),
+    /// A few neighbourhoods very often, every item within one equally often.
+    Composite(Zipf<f64>, Permutation),
 }
 
 impl Chooser {
@@ -88,6 +93,16 @@ impl Chooser {
         zipf(count, ZIPF_EXPONENT).map_or(Self::Uniform, Self::Latest)
     }
 
+    /// Zipfian neighbourhoods of `0..count`, uniform within: keys whose front is zipfian.
+    #[must_use]
+    pub fn composite(count: u64, exponent: f64, seed: u64) -> Self {
+        let groups = NEIGHBOURHOODS.min(count.max(1));
+        match zipf(groups, exponent) {
+            Some(zipf) => Self::Composite(zipf, Permutation::new(groups, seed)),
+            None => Self::Uniform,
+        }
+    }
+
     /// The next item, below `count` (at least 1), the number of items there are now.
     pub fn next(&self, random: &mut Xoshiro256PlusPlus, count: u64) -> u64 {
         let count = count.max(1);
@@ -96,6 +111,15 @@ impl Chooser {
             Self::Zipfian(zipf, scatter) => {
                 let rank = (zipf.sample(random) as u64).saturating_sub(1);
                 scatter.apply(rank.min(scatter.count - 1)).min(count - 1)
+            }
+            Self::Composite(zipf, scatter) => {
+                let rank = (zipf.sample(random) as u64).saturating_sub(1);
+                let group = u128::from(scatter.apply(rank.min(scatter.count - 1)));
+                let bound = |group: u128| {
+                    (group * u128::from(count) / u128::from(scatter.count.max(1))) as u64
+                };
+                let (first, end) = (bound(group), bound(group + 1));
+                random.random_range(first..end.max(first + 1)).min(count - 1)
             }
             Self::Latest(zipf) => {
                 let rank = (zipf.sample(random) as u64).saturating_sub(1);

@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use crate::tuning::Tuning;
+
 /// How to open an engine. An engine that lacks a setting ignores it and says so in its notes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settings {
@@ -17,11 +19,20 @@ pub struct Settings {
     pub direct: bool,
     /// Threads for background work, 0 for the engine's own choice.
     pub background_threads: usize,
+    /// What only some engines can be told.
+    #[serde(default)]
+    pub tuning: Tuning,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { memory_budget: 256 << 20, sync: false, direct: false, background_threads: 0 }
+        Self {
+            memory_budget: 256 << 20,
+            sync: false,
+            direct: false,
+            background_threads: 0,
+            tuning: Tuning::default(),
+        }
     }
 }
 
@@ -56,6 +67,17 @@ pub fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
+/// Puts `part` into `value` at `place`, as far as it reaches; a shorter value grows by zeros.
+pub fn overwrite(value: &mut Vec<u8>, place: usize, part: &[u8]) {
+    let end = place.saturating_add(part.len());
+    if value.len() < end {
+        value.resize(end, 0);
+    }
+    if let Some(old) = value.get_mut(place..end) {
+        old.copy_from_slice(part);
+    }
+}
+
 /// An open engine with one ordered map. All methods may be called from several threads.
 ///
 /// Calls are virtual: one indirect jump, about a nanosecond, the same for every engine, where the
@@ -85,6 +107,19 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// The engine's.
     fn merge_add(&self, key: &[u8], operand: u64) -> Result<()>;
+
+    /// Overwrites the bytes of the value of `key` from `place` on with `part`, as one merge or,
+    /// where the engine has none, as get and put. The part lies within the value. Needs
+    /// [`Tuning::merges_parts`].
+    ///
+    /// # Errors
+    /// The engine's.
+    fn merge_part(&self, key: &[u8], place: usize, part: &[u8]) -> Result<()> {
+        let mut new = Vec::new();
+        self.get(key, &mut |value| new.extend_from_slice(value))?;
+        overwrite(&mut new, place, part);
+        self.put(key, &new)
+    }
 
     /// Calls `found` with the value of `key`, if there is one, and says whether there is.
     ///

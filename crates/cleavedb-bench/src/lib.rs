@@ -12,6 +12,7 @@ pub mod device;
 pub mod distribution;
 pub mod engine;
 pub mod engines;
+pub mod experiments;
 pub mod limit;
 pub mod measure;
 #[cfg(feature = "peers")]
@@ -23,6 +24,7 @@ pub mod phase;
 pub mod report;
 pub mod runner;
 pub mod selftest;
+pub mod tuning;
 pub mod workload;
 
 pub use engine::{Engine, EngineStats, Settings, WriteBatch};

@@ -49,6 +49,7 @@ impl Latencies {
             count: histogram.len(),
             mean: histogram.mean() / 1000.0,
             p50: micros(histogram.value_at_quantile(0.5)),
+            p95: micros(histogram.value_at_quantile(0.95)),
             p99: micros(histogram.value_at_quantile(0.99)),
             p999: micros(histogram.value_at_quantile(0.999)),
             p9999: micros(histogram.value_at_quantile(0.9999)),
@@ -66,6 +67,8 @@ pub struct LatencySummary {
     pub mean: f64,
     /// Median.
     pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
     /// 99th percentile.
     pub p99: f64,
     /// 99.9th percentile.

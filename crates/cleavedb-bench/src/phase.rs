@@ -60,6 +60,20 @@ pub enum Phase {
     YcsbE,
     /// YCSB F: half reads, half read-modify-writes, zipfian.
     YcsbF,
+    /// As many puts as there are items, each of a uniformly chosen one: some twice, some never.
+    FillReplace,
+    /// Different items are deleted, in random order.
+    DeleteOnce,
+    /// Items in key order, one by one.
+    ReadSeq,
+    /// Items of hot neighbourhoods again, with new values.
+    OverwriteComposite,
+    /// Items of hot neighbourhoods.
+    ReadComposite,
+    /// Reads, puts, and changes of a part of a value as get and put, zipfian.
+    MixPut,
+    /// Reads, puts, and changes of a part of a value as merge, zipfian.
+    MixMerge,
 }
 
 impl Phase {
@@ -91,6 +105,22 @@ impl Phase {
         Self::FillSorted,
         Self::RmwRandom,
     ];
+
+    /// Phases that only the papers' experiments need; `all` leaves them out.
+    pub const EXPERIMENTS: [Self; 7] = [
+        Self::FillReplace,
+        Self::DeleteOnce,
+        Self::ReadSeq,
+        Self::OverwriteComposite,
+        Self::ReadComposite,
+        Self::MixPut,
+        Self::MixMerge,
+    ];
+
+    /// Every phase there is, in the order that the seeds of their choices have.
+    pub fn every() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().chain(Self::EXPERIMENTS)
+    }
 
     /// The phases run where none are named.
     pub const USUAL: [Self; 8] = [
@@ -132,6 +162,13 @@ impl Phase {
             Self::YcsbD => "ycsb-d",
             Self::YcsbE => "ycsb-e",
             Self::YcsbF => "ycsb-f",
+            Self::FillReplace => "fillreplace",
+            Self::DeleteOnce => "deleteonce",
+            Self::ReadSeq => "readseq",
+            Self::OverwriteComposite => "overwritecomposite",
+            Self::ReadComposite => "readcomposite",
+            Self::MixPut => "mixput",
+            Self::MixMerge => "mixmerge",
         }
     }
 
@@ -166,6 +203,20 @@ impl Phase {
                 | Self::YcsbD
                 | Self::YcsbE
                 | Self::YcsbF
+                | Self::FillReplace
+                | Self::DeleteOnce
+                | Self::OverwriteComposite
+                | Self::MixPut
+                | Self::MixMerge
+        )
+    }
+
+    /// Whether single reads and writes take turns, so that their latencies are told apart.
+    #[must_use]
+    pub fn mixes(self) -> bool {
+        matches!(
+            self,
+            Self::YcsbA | Self::YcsbB | Self::YcsbD | Self::YcsbF | Self::MixPut | Self::MixMerge
         )
     }
 
@@ -221,14 +272,13 @@ impl FromStr for Phase {
     fn from_str(name: &str) -> Result<Self, String> {
         let plain = name.to_ascii_lowercase();
         let short = plain.strip_prefix("ycsb").map(|rest| rest.trim_start_matches('-'));
-        Self::ALL
-            .into_iter()
+        Self::every()
             .find(|phase| {
                 phase.name() == plain
                     || short.is_some_and(|s| phase.name().strip_prefix("ycsb-") == Some(s))
             })
             .ok_or_else(|| {
-                let known: Vec<_> = Self::ALL.iter().map(|phase| phase.name()).collect();
+                let known: Vec<_> = Self::every().map(Self::name).collect();
                 format!(
                     "there is no phase '{name}'; choose from {}, or all, usual, ycsb",
                     known.join(", ")

@@ -65,6 +65,10 @@ pub struct PhaseReport {
     pub megabytes_per_second: f64,
     /// Latency of one call, in microseconds; a batch, a scan or a multi-get is one call.
     pub latency_us: LatencySummary,
+    /// Of the reads alone, where reads and writes take turns.
+    pub read_latency_us: Option<LatencySummary>,
+    /// Of the writes alone, where reads and writes take turns.
+    pub write_latency_us: Option<LatencySummary>,
     /// Processor time of the whole process by operations, in microseconds, settling included.
     pub cpu_us_per_operation: f64,
     /// Bytes this process moved to and from the device, settling included.

@@ -23,7 +23,7 @@ use crate::engines;
 use crate::measure::{DeviceBytes, Latencies, Timeline, peak_memory_bytes, processor_time};
 use crate::phase::Phase;
 use crate::report::{PhaseReport, Report};
-use crate::workload::{Generator, Shape};
+use crate::workload::{Generator, Mix, Shape};
 
 /// How often the observer hears of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -45,6 +45,9 @@ pub struct Plan {
     pub mixed_values: bool,
     /// Exponent of the phases `readzipf`, `overwritezipf` and `up2x`.
     pub zipf_exponent: f64,
+    /// Shares of the phases that mix reads, puts and changes of parts.
+    #[serde(default)]
+    pub mix: Mix,
     /// Threads that work at the same time.
     pub threads: usize,
     /// Longest time of one phase in seconds; `None` for no limit.
@@ -63,6 +66,10 @@ pub struct Plan {
     pub device_bytes: u64,
     /// Seconds of reading at each depth of the device probe.
     pub device_seconds: f64,
+    /// Whether the store is left as a process leaves it that dies: nothing is flushed or waited
+    /// for after the phase, and the engine is not closed.
+    #[serde(default)]
+    pub abandoned: bool,
     /// How the engine is opened.
     pub settings: Settings,
 }
@@ -77,6 +84,7 @@ impl Default for Plan {
             value_bytes: 100,
             mixed_values: false,
             zipf_exponent: ZIPF_EXPONENT,
+            mix: Mix::default(),
             threads: 1,
             seconds: None,
             batch: 1,
@@ -86,6 +94,7 @@ impl Default for Plan {
             seed: 1,
             device_bytes: Probe::default().file_bytes,
             device_seconds: Probe::default().read_time.as_secs_f64(),
+            abandoned: false,
             settings: Settings::default(),
         }
     }
@@ -100,6 +109,7 @@ impl Plan {
             scan_pairs: self.scan_pairs,
             threads: self.threads.max(1),
             zipf_exponent: self.zipf_exponent,
+            mix: self.mix,
             seed: self.seed,
         }
     }
@@ -135,7 +145,22 @@ impl Observer for Silent {}
 /// # Errors
 /// The engine's errors, with the phase in which they came; wrong answers of the engine.
 pub fn run(plan: &Plan, dir: &Path, observer: &mut dyn Observer) -> Result<Report> {
-    let only_device = plan.phases.iter().all(|phase| *phase == Phase::Device);
+    let steps = plan.phases.iter().map(|&phase| Plan { phases: vec![phase], ..plan.clone() });
+    run_steps(plan, &steps.collect::<Vec<_>>(), dir, observer)
+}
+
+/// The same with a plan of its own for each phase. Engine, items, values and settings are those of
+/// `plan`; each of `steps` has one phase, and its own operations, threads, shares and so on.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_steps(
+    plan: &Plan,
+    steps: &[Plan],
+    dir: &Path,
+    observer: &mut dyn Observer,
+) -> Result<Report> {
+    let only_device = steps.iter().flat_map(|step| &step.phases).all(|p| *p == Phase::Device);
     let mut report = Report {
         engine: plan.engine.clone(),
         engine_settings: String::new(),
@@ -155,7 +180,7 @@ pub fn run(plan: &Plan, dir: &Path, observer: &mut dyn Observer) -> Result<Repor
     let data =
         Dataset::new(plan.num, plan.value_bytes, plan.seed).with_mixed_sizes(plan.mixed_values);
     let items = AtomicU64::new(plan.num.max(1));
-    for &phase in &plan.phases {
+    for (plan, &phase) in steps.iter().flat_map(|step| step.phases.iter().map(move |p| (step, p))) {
         if phase == Phase::Device {
             report.device = Some(probe_device(plan, dir, observer)?);
             continue;
@@ -167,6 +192,10 @@ pub fn run(plan: &Plan, dir: &Path, observer: &mut dyn Observer) -> Result<Repor
     }
     report.engine_stats = engine.stats().detail;
     report.peak_memory_bytes = peak_memory_bytes();
+    if plan.abandoned {
+        // Its threads go on until the process ends, which is to be soon.
+        std::mem::forget(engine);
+    }
     Ok(report)
 }
 
@@ -196,6 +225,9 @@ fn probe_device(
 #[derive(Default)]
 struct Outcome {
     latencies: Latencies,
+    /// Of single reads and of single writes, where they take turns.
+    reads: Latencies,
+    writes: Latencies,
     operations: u64,
     found: u64,
     bytes: u64,
@@ -237,7 +269,7 @@ impl Stage<'_> {
         let ended = outcome.ended.unwrap_or_else(Instant::now);
         let seconds = ended.duration_since(start).as_secs_f64().max(1e-9);
         let mut settle_seconds = 0.0;
-        if self.phase.writes() {
+        if self.phase.writes() && !self.plan.abandoned {
             observer.settling(self.phase);
             let settling = Instant::now();
             self.engine.flush()?;
@@ -260,6 +292,8 @@ impl Stage<'_> {
             operations_per_second: outcome.operations as f64 / seconds,
             megabytes_per_second: outcome.bytes as f64 / 1e6 / seconds,
             latency_us: outcome.latencies.summary(),
+            read_latency_us: self.phase.mixes().then(|| outcome.reads.summary()),
+            write_latency_us: self.phase.mixes().then(|| outcome.writes.summary()),
             cpu_us_per_operation: processor.as_secs_f64() * 1e6 / operations,
             device_bytes,
             process_bytes,
@@ -326,6 +360,8 @@ impl Stage<'_> {
         for outcome in outcomes {
             let outcome = outcome?;
             sum.latencies.merge(&outcome.latencies);
+            sum.reads.merge(&outcome.reads);
+            sum.writes.merge(&outcome.writes);
             sum.operations += outcome.operations;
             sum.found += outcome.found;
             sum.long.merge(outcome.long);

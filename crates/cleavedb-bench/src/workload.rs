@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
+use serde::{Deserialize, Serialize};
 
 use crate::distribution::{Chooser, Permutation, ZIPF_EXPONENT, mix};
 use crate::phase::{FILL_BATCH, Phase};
@@ -52,6 +53,17 @@ pub enum Step {
     GetCounter(u64),
     /// Read a counter and store it one larger, as two calls.
     AddByPut(u64),
+    /// Change a part of an item's value.
+    ChangePart {
+        /// Which item.
+        item: u64,
+        /// Distinguishes values of one item.
+        version: u64,
+        /// Which part, after taking the remainder by the parts of a value.
+        part: u64,
+        /// As one merge, rather than as get and put.
+        merged: bool,
+    },
     /// Read an item and store it anew.
     ReadModifyWrite {
         /// Which.
@@ -59,6 +71,23 @@ pub enum Step {
         /// Distinguishes values of one item.
         version: u64,
     },
+}
+
+/// Shares of the phases `mixput` and `mixmerge`; what remains changes a part of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mix {
+    /// Reads among 1,000 steps.
+    pub read_permille: u32,
+    /// Puts among 1,000 steps.
+    pub put_permille: u32,
+    /// Bytes of one part of a value.
+    pub part_bytes: usize,
+}
+
+impl Default for Mix {
+    fn default() -> Self {
+        Self { read_permille: 100, put_permille: 0, part_bytes: 100 }
+    }
 }
 
 /// Sizes of the phases.
@@ -76,6 +105,8 @@ pub struct Shape {
     pub threads: usize,
     /// Exponent of the zipfian phases.
     pub zipf_exponent: f64,
+    /// Shares of the phases that mix.
+    pub mix: Mix,
     /// Seed of the whole run.
     pub seed: u64,
 }
@@ -86,6 +117,7 @@ impl Shape {
     pub fn steps(&self, phase: Phase) -> u64 {
         match phase {
             Phase::Device => 0,
+            Phase::FillReplace => self.num,
             phase if phase.fills() => self.num,
             Phase::Scan | Phase::ScanReverse => self.num.div_ceil(self.scan_pairs.max(1) as u64),
             Phase::SeekRandom | Phase::YcsbE => {
@@ -121,14 +153,19 @@ impl<'a> Generator<'a> {
     /// The generator of `thread` (below the shape's threads) for `phase`.
     #[must_use]
     pub fn new(phase: Phase, shape: Shape, thread: usize, items: &'a AtomicU64) -> Self {
-        let place = Phase::ALL.iter().position(|&other| other == phase).unwrap_or(0) as u64;
+        let place = Phase::every().position(|other| other == phase).unwrap_or(0) as u64;
         let num = shape.num.max(1);
         let chooser = match phase {
             Phase::YcsbA | Phase::YcsbB | Phase::YcsbC | Phase::YcsbE | Phase::YcsbF => {
                 Chooser::zipfian(num, ZIPF_EXPONENT, shape.seed)
             }
-            Phase::ReadZipf | Phase::OverwriteZipf | Phase::Up2x => {
-                Chooser::zipfian(num, shape.zipf_exponent, shape.seed)
+            Phase::ReadZipf
+            | Phase::OverwriteZipf
+            | Phase::Up2x
+            | Phase::MixPut
+            | Phase::MixMerge => Chooser::zipfian(num, shape.zipf_exponent, shape.seed),
+            Phase::ReadComposite | Phase::OverwriteComposite => {
+                Chooser::composite(num, shape.zipf_exponent, shape.seed)
             }
             Phase::YcsbD => Chooser::latest(num),
             _ => Chooser::Uniform,
@@ -196,6 +233,21 @@ impl<'a> Generator<'a> {
         }
     }
 
+    /// One step of a mix; `merged`: changes are merges.
+    fn mixed(&mut self, merged: bool) -> Step {
+        let (item, mix) = (self.choose(), self.shape.mix);
+        let chance = self.random.random_range(0..1_000);
+        if chance < mix.read_permille {
+            return Step::Get(item);
+        }
+        if chance < mix.read_permille + mix.put_permille {
+            return self.put(item);
+        }
+        self.version += 1;
+        let part = self.random.random_range(0..u64::MAX);
+        Step::ChangePart { item, version: self.version, part, merged }
+    }
+
     fn run(&self, index: u64, reverse: bool) -> Step {
         let pairs = self.shape.scan_pairs.max(1) as u64;
         let first = (index * pairs).min(self.shape.num.saturating_sub(1));
@@ -217,11 +269,20 @@ impl Iterator for Generator<'_> {
             Phase::FillRandom | Phase::FillBatch => self.put(self.order.apply(index)),
             Phase::FillSorted => self.put_sorted(index),
             Phase::RmwRandom => Step::AddByPut(self.choose()),
-            Phase::Overwrite | Phase::OverwriteZipf => {
+            Phase::Overwrite
+            | Phase::OverwriteZipf
+            | Phase::OverwriteComposite
+            | Phase::FillReplace => {
                 let item = self.choose();
                 self.put(item)
             }
-            Phase::ReadRandom | Phase::ReadZipf | Phase::YcsbC => Step::Get(self.choose()),
+            Phase::ReadRandom | Phase::ReadZipf | Phase::ReadComposite | Phase::YcsbC => {
+                Step::Get(self.choose())
+            }
+            Phase::ReadSeq => Step::Get(index % self.shape.num.max(1)),
+            Phase::DeleteOnce => Step::Delete(self.order.apply(index % self.shape.num.max(1))),
+            Phase::MixPut => self.mixed(false),
+            Phase::MixMerge => self.mixed(true),
             Phase::Up2x => self.count_or_read(),
             Phase::ReadMissing => Step::GetMissing(self.choose()),
             Phase::MultiGet => Step::GetTogether(self.choose()),

@@ -75,7 +75,7 @@ fn plan_of(args: Bench) -> Result<Plan> {
             memory_budget: args.memory_budget,
             sync: args.sync,
             direct: args.direct,
-            background_threads: 0,
+            ..Settings::default()
         },
         ..Plan::default()
     })

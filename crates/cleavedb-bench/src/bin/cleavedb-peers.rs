@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 use cleavedb_bench::peers::absent;
 use cleavedb_bench::selftest::{SelfTest, check};
-use cleavedb_bench::{Plan, Settings, Silent, compare, engines, limit};
+use cleavedb_bench::{Plan, Settings, Silent, compare, engines, experiments, limit};
 
 #[derive(Parser)]
 #[command(version, about = "Measures CleaveDB beside other engines.")]
@@ -47,6 +47,20 @@ enum Command {
     ///
     /// Example: cleavedb-peers compare --against rocksdb,fjall --cheap
     Compare(compare::Args),
+    /// The experiments of a paper, scaled by one factor; a table with the paper's own words.
+    ///
+    /// Example: cleavedb-peers experiment wayfinder --scale 0.001 --engines cleavedb,rocksdb-blob
+    Experiment(experiments::command::Args),
+    /// What `experiment` runs in a process of its own.
+    #[command(hide = true)]
+    Stretch {
+        /// The steps as JSON.
+        #[arg(long)]
+        stretch: String,
+        /// Folder of the store.
+        #[arg(long)]
+        dir: PathBuf,
+    },
     /// One page with plots, made from the lines that `compare --out` keeps.
     Page {
         /// The lines of JSON.
@@ -64,6 +78,10 @@ fn main() -> ExitCode {
         Command::Page { runs, page } => write_page(&runs, &page),
         Command::Compare(args) => compare_some(&args),
         Command::All(all) => compare::suites::run(&all),
+        Command::Experiment(args) => {
+            experiments::command::experiment(&args).map(|text| print(&text))
+        }
+        Command::Stretch { stretch, dir } => experiments::command::stretch(&stretch, &dir),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

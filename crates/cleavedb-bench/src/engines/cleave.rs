@@ -27,12 +27,16 @@ pub(super) fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
         .direct_writes(settings.direct)
         .background_threads(settings.background_threads)
         .open(dir)?;
-    let pairs = db.keyspace(KEYSPACE, KeyspaceOptions::new().merge_operator(operators::U64_ADD))?;
+    let parts = settings.tuning.merges_parts;
+    let operator = if parts { operators::PATCH } else { operators::U64_ADD };
+    let pairs = db.keyspace(KEYSPACE, KeyspaceOptions::new().merge_operator(operator))?;
     let settings = format!(
         "defaults; memory_budget={} durability={durability:?} direct_reads={direct} \
-         direct_writes={direct} background_threads={}",
+         direct_writes={direct} background_threads={} merge_operator={operator}; all values inline \
+         (there is no value log yet){}",
         settings.memory_budget,
         settings.background_threads,
+        settings.tuning.not_taken(&["merges_parts"]),
         direct = settings.direct,
     );
     Ok(Box::new(Cleave { db, pairs, durability, settings }))
@@ -57,6 +61,10 @@ impl Engine for Cleave {
 
     fn merge_add(&self, key: &[u8], operand: u64) -> Result<()> {
         Ok(self.pairs.merge(key, operand.to_le_bytes())?)
+    }
+
+    fn merge_part(&self, key: &[u8], place: usize, part: &[u8]) -> Result<()> {
+        Ok(self.pairs.merge(key, operators::encode_patch(u32::try_from(place)?, part)?)?)
     }
 
     fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {

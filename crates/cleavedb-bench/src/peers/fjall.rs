@@ -11,6 +11,9 @@ use fjall::{
 use super::shared::{self, Aside, Stripes};
 use crate::engine::{Engine, EngineStats, Settings, WriteBatch};
 
+/// Values of so many bytes are separated where nothing else is said: its own default.
+const SEPARATED_BYTES_MIN: u32 = 1_024;
+
 struct Fjall {
     db: Database,
     pairs: Keyspace,
@@ -31,16 +34,36 @@ pub(super) fn open_separated(dir: &Path, settings: &Settings) -> Result<Box<dyn 
 fn open_with(dir: &Path, settings: &Settings, separated: bool) -> Result<Box<dyn Engine>> {
     shared::refuse_direct("fjall", settings)?;
     // Its page on memory: 64 MiB for a memtable, two of which may be there; the rest is cache.
+    let tuning = &settings.tuning;
     let memtable = (settings.memory_budget / 4).clamp(1 << 20, 64 << 20);
+    let memtable = tuning.memtable_bytes.unwrap_or(memtable);
     let cache = settings.memory_budget.saturating_sub(2 * memtable).max(1 << 20);
+    let cache = tuning.cache_bytes.unwrap_or(cache);
+    let threshold = tuning
+        .separate_at
+        .map_or(SEPARATED_BYTES_MIN, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
     let mut builder =
         Database::builder(dir).cache_size(cache).journal_compression(CompressionType::None);
     if settings.background_threads > 0 {
         builder = builder.worker_threads(settings.background_threads);
     }
     let db = builder.open()?;
-    let separation =
-        separated.then(|| KvSeparationOptions::default().compression(CompressionType::None));
+    let separation = separated.then(|| {
+        let mut options = KvSeparationOptions::default()
+            .compression(CompressionType::None)
+            .separation_threshold(threshold);
+        if let Some(bytes) = tuning.separated_file_bytes {
+            options = options.file_target_size(bytes);
+        }
+        if let Some(share) = tuning.garbage_share {
+            options = options.staleness_threshold(share as f32);
+        }
+        options
+    });
+    let mut takes = vec!["memtable_bytes", "cache_bytes"];
+    if separated {
+        takes.extend(["separate_at", "separated_file_bytes", "garbage_share"]);
+    }
     let pairs = db.keyspace("bench", || {
         KeyspaceCreateOptions::default()
             .max_memtable_size(memtable)
@@ -50,9 +73,10 @@ fn open_with(dir: &Path, settings: &Settings, separated: bool) -> Result<Box<dyn
     let persist = settings.sync.then_some(PersistMode::SyncData);
     let settings = format!(
         "defaults (blocks of 4 KiB, 10 filter bits, leveled); cache_size={cache} \
-         max_memtable_size={memtable} compression=none separated={} persist={} buffered I/O",
-        if separated { "from 1 KiB on" } else { "no" },
+         max_memtable_size={memtable} compression=none separated={} persist={} buffered I/O{}",
+        if separated { format!("from {threshold} bytes on") } else { "no".to_owned() },
         if settings.sync { "SyncData after each commit" } else { "Buffer" },
+        tuning.not_taken(&takes),
     );
     let adding = Stripes::new();
     Ok(Box::new(Fjall { db, pairs, adding, persist, dir: dir.to_owned(), settings }))

@@ -33,8 +33,9 @@ pub(super) fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
         })?
         .unwrap_commit();
     let settings = format!(
-        "no write map, NO_READ_AHEAD{}; the page cache is its cache",
+        "no write map, NO_READ_AHEAD{}; the page cache is its cache{}",
         if settings.sync { "" } else { ", NO_SYNC" },
+        settings.tuning.not_taken(&[]),
     );
     Ok(Box::new(Lmdb { env: Some(env), pairs, dir: dir.to_owned(), settings }))
 }

@@ -72,8 +72,9 @@ pub(super) fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
     transaction.open_table(PAIRS)?;
     transaction.commit()?;
     let settings = format!(
-        "defaults; cache_size={cache} durability=Immediate, {}, buffered I/O",
+        "defaults; cache_size={cache} durability=Immediate, {}, buffered I/O{}",
         if settings.sync { "synced" } else { "syncs left out" },
+        settings.tuning.not_taken(&[]),
     );
     Ok(Box::new(Redb { db, path, settings }))
 }

@@ -53,8 +53,9 @@ fn open_with(dir: &Path, settings: &Settings, separated: bool) -> Result<Box<dyn
     let durability = if settings.sync { Durability::Immediate } else { Durability::Eventual };
     let settings = format!(
         "defaults; block_size=4096 max_memtable_size={memtable} block_cache_capacity={cache} \
-         vlog={} compression=none durability={durability:?} buffered I/O",
+         vlog={} compression=none durability={durability:?} buffered I/O{}",
         if separated { "from 1 KiB on" } else { "no" },
+        settings.tuning.not_taken(&[]),
     );
     let adding = Stripes::new();
     Ok(Box::new(Surreal { tree, runtime, adding, durability, dir: dir.to_owned(), settings }))

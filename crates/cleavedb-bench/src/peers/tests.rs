@@ -63,3 +63,35 @@ each! {
     surrealkv = "surrealkv";
     surrealkv_with_a_value_log = "surrealkv-vlog";
 }
+
+/// Merged parts give the values that a map with parts put gives, also after a flush and reopening.
+#[test]
+fn parts_are_merged_right() {
+    for name in ["cleavedb", "rocksdb", "rocksdb-blob", "rocksdb-merge", "leveldb", "fjall"] {
+        if absent(name).is_some() {
+            continue; // The self-tests say so.
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let tuning = crate::tuning::Tuning { merges_parts: true, ..Default::default() };
+        let settings = Settings { memory_budget: 32 << 20, tuning, ..Settings::default() };
+        let mut wanted: Vec<u8> = (0..2_000).map(|byte| byte as u8).collect();
+        for round in 0..3u8 {
+            let engine = engines::open(name, &dir.path().join("db"), &settings).unwrap();
+            if round == 0 {
+                engine.put(b"key", &wanted).unwrap();
+                engine.flush().unwrap();
+            }
+            for place in [0, 100, 1_990, 50] {
+                engine.merge_part(b"key", place, &[round; 10]).unwrap();
+                crate::engine::overwrite(&mut wanted, place, &[round; 10]);
+            }
+            let mut got = Vec::new();
+            assert!(engine.get(b"key", &mut |value| got = value.to_vec()).unwrap());
+            assert_eq!(got, wanted, "{name}");
+            engine.flush().unwrap();
+            engine.settle().unwrap();
+            assert!(engine.get(b"key", &mut |value| got = value.to_vec()).unwrap());
+            assert_eq!(got, wanted, "{name}, flushed");
+        }
+    }
+}

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 
 use crate::data::{Dataset, KEY_BYTES};
-use crate::engine::{Engine, WriteBatch};
+use crate::engine::{Engine, WriteBatch, overwrite};
 use crate::phase::Phase;
 use crate::runner::{Outcome, Plan, Progress, pair_bytes};
 use crate::workload::{Generator, Step};
@@ -21,6 +21,11 @@ pub(super) struct Driver<'a> {
     batch_writes: usize,
     multi_get_keys: usize,
     counts_pairs: bool,
+    /// Bytes of a part of a value.
+    part_bytes: usize,
+    /// Whether reads and writes are told apart, and which this is.
+    mixes: bool,
+    reading: bool,
     batch: Box<dyn WriteBatch + 'a>,
     together: Vec<[u8; KEY_BYTES]>,
     value: Vec<u8>,
@@ -43,6 +48,9 @@ impl<'a> Driver<'a> {
             batch_writes: phase.batch().unwrap_or(plan.batch).max(1),
             multi_get_keys: plan.multi_get_keys.max(1),
             counts_pairs: phase.unit() == "pairs",
+            part_bytes: plan.mix.part_bytes.max(1),
+            mixes: phase.mixes(),
+            reading: false,
             batch: engine.batch(),
             together: Vec::new(),
             value: Vec::new(),
@@ -78,6 +86,7 @@ impl<'a> Driver<'a> {
     }
 
     fn step(&mut self, step: Step) -> Result<()> {
+        self.reading = matches!(step, Step::Get(_));
         match step {
             Step::Put { item, version } => self.put(item, version),
             Step::Get(item) => {
@@ -101,6 +110,9 @@ impl<'a> Driver<'a> {
             Step::Add(item) => self.add(item),
             Step::AddByPut(item) => self.add_by_put(item),
             Step::GetCounter(item) => self.get_counter(item),
+            Step::ChangePart { item, version, part, merged } => {
+                self.change_part(item, version, part, merged)
+            }
             Step::ReadModifyWrite { item, version } => {
                 let key = self.data.key(item);
                 let data = self.data;
@@ -163,6 +175,34 @@ impl<'a> Driver<'a> {
         self.engine.put(&key, &sum.to_le_bytes())?;
         self.outcome.found += u64::from(found);
         self.wrote((KEY_BYTES + size_of::<u64>()) as u64)
+    }
+
+    /// Changes one part of a value to what it would be in a value of this version; the part that
+    /// holds the item's number keeps it, so that every mixture of parts passes the check.
+    fn change_part(&mut self, item: u64, version: u64, part: u64, merged: bool) -> Result<()> {
+        let (key, data) = (self.data.key(item), self.data);
+        data.value(item, version, &mut self.value);
+        let parts = (self.value.len() / self.part_bytes).max(1) as u64;
+        let start = (part % parts) as usize * self.part_bytes;
+        let end = (start + self.part_bytes).min(self.value.len());
+        let new = self.value.get(start..end).unwrap_or_default();
+        if merged {
+            self.engine.merge_part(&key, start, new)?;
+            return self.wrote((KEY_BYTES + end - start) as u64);
+        }
+        let (mut right, mut whole) = (true, Vec::new());
+        let found = self.engine.get(&key, &mut |value| {
+            right = data.is_value_of(&key, value);
+            whole.extend_from_slice(value);
+        })?;
+        check(right, &key)?;
+        self.outcome.found += u64::from(found);
+        // What was never stored begins as a whole value.
+        let stored = if found { &mut whole } else { &mut self.value.clone() };
+        overwrite(stored, start, new);
+        self.engine.put(&key, stored)?;
+        let bytes = pair_bytes(stored);
+        self.wrote(bytes)
     }
 
     fn get(&mut self, key: &[u8]) -> Result<()> {
@@ -272,6 +312,11 @@ impl<'a> Driver<'a> {
             // A run of a whole scan is long without anybody having waited.
             if !self.counts_pairs {
                 self.outcome.long.record(now.duration_since(self.start).as_secs_f64(), latency);
+            }
+            if self.mixes {
+                let of =
+                    if self.reading { &mut self.outcome.reads } else { &mut self.outcome.writes };
+                of.record(latency);
             }
         }
         self.outcome.operations += operations;

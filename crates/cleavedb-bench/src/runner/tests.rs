@@ -257,3 +257,20 @@ fn a_long_call_is_listed_with_the_engines_reason() {
     let read = stage(Phase::ReadRandom).run(&mut Silent).unwrap();
     assert!(read.waits.stalls.is_empty());
 }
+
+/// Parts that are put and parts that are merged leave the same values behind as far as anybody can
+/// tell: the item's own, and every read of the mix checks that.
+#[test]
+fn mixes_tell_reads_from_writes_and_keep_values_right() {
+    let mix = Mix { read_permille: 500, put_permille: 100, part_bytes: 10 };
+    for phase in [Phase::MixPut, Phase::MixMerge] {
+        let phases = vec![Phase::FillRandom, phase, Phase::ReadRandom];
+        let report = run_in_temp(&Plan { phases, mix, ..tiny() }).unwrap();
+        let [_, mixed, read] = report.phases.as_slice() else { panic!("{report}") };
+        let counts = (mixed.read_latency_us.as_ref(), mixed.write_latency_us.as_ref());
+        let (Some(reads), Some(writes)) = counts else { panic!("{phase}") };
+        assert_eq!(reads.count + writes.count, 300);
+        assert!((100..200).contains(&reads.count));
+        assert_eq!((read.found, read.read_latency_us.is_none()), (300, true));
+    }
+}

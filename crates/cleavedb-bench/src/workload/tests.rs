@@ -12,6 +12,7 @@ fn shape(threads: usize) -> Shape {
         scan_pairs: 64,
         threads,
         zipf_exponent: 0.99,
+        mix: Mix::default(),
         seed: 1,
     }
 }
@@ -23,11 +24,14 @@ fn steps(phase: Phase, shape: Shape, thread: usize) -> Vec<Step> {
 
 #[test]
 fn one_seed_one_sequence() {
-    for phase in Phase::ALL {
+    for phase in Phase::every() {
         let again = steps(phase, shape(2), 1);
         assert_eq!(steps(phase, shape(2), 1), again, "{phase}");
         let other = steps(phase, Shape { seed: 2, ..shape(2) }, 1);
-        if !matches!(phase, Phase::Device | Phase::FillSeq | Phase::Scan | Phase::ScanReverse) {
+        if !matches!(
+            phase,
+            Phase::Device | Phase::FillSeq | Phase::ReadSeq | Phase::Scan | Phase::ScanReverse
+        ) {
             assert_ne!(other, again, "{phase}");
         }
     }
@@ -163,7 +167,7 @@ fn versions_differ() {
 
 #[test]
 fn phase_names_parse_back_and_unknown_ones_are_named() {
-    for phase in Phase::ALL {
+    for phase in Phase::every() {
         assert_eq!(phase.name().parse(), Ok(phase));
     }
     assert_eq!("YCSBA".parse(), Ok(Phase::YcsbA));
@@ -195,4 +199,58 @@ fn a_larger_exponent_is_more_skewed() {
     };
     let (even, usual, skewed) = (most(0.8), most(1.0), most(1.2));
     assert!(even * 2 < usual && usual * 3 < skewed * 2, "{even}, {usual}, {skewed}");
+}
+
+#[test]
+fn replacing_fills_and_deletions_choose_as_they_say() {
+    let items = |phase| -> HashSet<u64> {
+        let taken = (0..3).flat_map(|thread| steps(phase, shape(3), thread));
+        taken
+            .map(|step| match step {
+                Step::Put { item, .. } | Step::Delete(item) | Step::Get(item) => item,
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    };
+    assert_eq!(items(Phase::DeleteOnce).len(), 1_000);
+    assert_eq!(items(Phase::ReadSeq).len(), 1_000);
+    // With replacement, a share of 1/e is never chosen.
+    assert!((600..660).contains(&items(Phase::FillReplace).len()));
+}
+
+#[test]
+fn mixes_have_their_shares_and_say_how_parts_change() {
+    let mix = Mix { read_permille: 100, put_permille: 300, part_bytes: 100 };
+    let shape = Shape { operations: Some(20_000), mix, ..shape(1) };
+    for (phase, merge) in [(Phase::MixPut, false), (Phase::MixMerge, true)] {
+        let (mut reads, mut puts, mut parts) = (0, 0, HashSet::new());
+        for step in steps(phase, shape, 0) {
+            match step {
+                Step::Get(_) => reads += 1,
+                Step::Put { .. } => puts += 1,
+                Step::ChangePart { part, merged, .. } => {
+                    assert_eq!(merged, merge);
+                    parts.insert(part % 10);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!((1_800..2_200).contains(&reads) && (5_700..6_300).contains(&puts), "{phase}");
+        assert_eq!(parts.len(), 10);
+    }
+}
+
+#[test]
+fn composite_choices_have_hot_neighbourhoods() {
+    let shape = Shape { num: 640_000, operations: Some(20_000), ..shape(1) };
+    let mut groups = HashMap::new();
+    let mut items = HashSet::new();
+    for step in steps(Phase::ReadComposite, shape, 0) {
+        let Step::Get(item) = step else { panic!("{step:?}") };
+        *groups.entry(item / 100).or_insert(0) += 1;
+        items.insert(item);
+    }
+    let most = groups.values().max().copied().unwrap();
+    // One neighbourhood of 6,400 takes a tenth, spread over all of its 100 items.
+    assert!(most > 1_000 && items.len() > 5_000, "{most}, {}", items.len());
 }

@@ -12,6 +12,33 @@ pub(super) type Error = *mut *mut c_char;
 /// Bytes handed to a library.
 pub(super) type Bytes = *const c_char;
 
+/// What a merge operator of RocksDB consists of.
+type Drop = extern "C" fn(Handle);
+type Name = extern "C" fn(Handle) -> Bytes;
+type DeleteValue = extern "C" fn(Handle, Bytes, usize);
+type FullMerge = extern "C" fn(
+    Handle,
+    Bytes,
+    usize,
+    Bytes,
+    usize,
+    *const Bytes,
+    *const usize,
+    c_int,
+    *mut c_uchar,
+    *mut usize,
+) -> *mut c_char;
+type PartialMerge = extern "C" fn(
+    Handle,
+    Bytes,
+    usize,
+    *const Bytes,
+    *const usize,
+    c_int,
+    *mut c_uchar,
+    *mut usize,
+) -> *mut c_char;
+
 /// A table of functions and the look-up that fills it.
 macro_rules! functions {
     ($(#[$doc:meta])* $name:ident {
@@ -85,6 +112,7 @@ functions! {
     /// What only LevelDB has, or has otherwise.
     Level {
         options_set_cache: (Handle, Handle);
+        options_set_max_file_size: (Handle, usize);
         options_set_filter_policy: (Handle, Handle);
         cache_create_lru: (usize) -> Handle;
         filterpolicy_create_bloom: (c_int) -> Handle;
@@ -139,5 +167,14 @@ functions! {
         options_set_blob_gc_age_cutoff: (Handle, f64);
         options_set_blob_cache: (Handle, Handle);
         options_set_uint64add_merge_operator: (Handle);
+        options_set_merge_operator: (Handle, Handle);
+        mergeoperator_create: (
+            Handle, Drop, FullMerge, PartialMerge, DeleteValue, Name
+        ) -> Handle;
+        options_set_target_file_size_base: (Handle, u64);
+        options_set_max_bytes_for_level_multiplier: (Handle, f64);
+        options_set_blob_file_size: (Handle, u64);
+        options_set_blob_gc_force_threshold: (Handle, f64);
+        block_based_options_set_no_block_cache: (Handle, c_uchar);
     }
 }

@@ -9,6 +9,7 @@
 
 mod batch;
 mod functions;
+mod parts;
 mod settings;
 mod store;
 

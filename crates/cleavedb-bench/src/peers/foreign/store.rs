@@ -8,7 +8,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::batch::{Folded, Native};
 use super::functions::{Common, Handle, Rocks};
-use crate::engine::{Engine, EngineStats, WriteBatch};
+use super::parts;
+use crate::engine::{Engine, EngineStats, WriteBatch, overwrite};
 use crate::peers::shared::{self, Stripes};
 
 /// `bytes` as a C interface wants them.
@@ -21,6 +22,7 @@ pub(super) struct Store {
     pub(super) common: Common,
     pub(super) rocks: Option<Rocks>,
     pub(super) merges: bool,
+    merges_parts: bool,
     pub(super) db: Handle,
     pub(super) write_options: Handle,
     read_options: Handle,
@@ -43,6 +45,7 @@ pub(super) struct Opening<'a> {
     pub(super) common: Common,
     pub(super) rocks: Option<Rocks>,
     pub(super) merges: bool,
+    pub(super) merges_parts: bool,
     pub(super) options: Handle,
     pub(super) sync: bool,
     pub(super) name: String,
@@ -53,8 +56,18 @@ pub(super) struct Opening<'a> {
 
 impl Store {
     pub(super) fn open(opening: Opening<'_>) -> Result<Self> {
-        let Opening { common, rocks, merges, options, sync, name, settings, dir, release } =
-            opening;
+        let Opening {
+            common,
+            rocks,
+            merges,
+            merges_parts,
+            options,
+            sync,
+            name,
+            settings,
+            dir,
+            release,
+        } = opening;
         let path = CString::new(dir.as_os_str().as_encoded_bytes())?;
         let mut error = null_mut();
         // SAFETY: the options are whole, the path ends with a zero, the place of the error is null
@@ -75,6 +88,7 @@ impl Store {
             common,
             rocks,
             merges,
+            merges_parts,
             db,
             write_options,
             read_options,
@@ -271,6 +285,21 @@ impl Engine for Store {
         let _locks = self.adding.lock([key]);
         let sum = shared::sum(self.value(key)?.as_deref(), operand)?;
         self.put(key, &sum)
+    }
+
+    fn merge_part(&self, key: &[u8], place: usize, part: &[u8]) -> Result<()> {
+        if let (Some(rocks), true) = (&self.rocks, self.merges_parts) {
+            let operand = parts::operand(place, part)?;
+            // SAFETY: as for a put.
+            return self.call(|error| unsafe {
+                let (merge, at) = (rocks.merge, raw(&operand));
+                merge(self.db, self.write_options, raw(key), key.len(), at, operand.len(), error);
+            });
+        }
+        let _locks = self.adding.lock([key]);
+        let mut value = self.value(key)?.unwrap_or_default();
+        overwrite(&mut value, place, part);
+        self.put(key, &value)
     }
 
     fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {

@@ -1,0 +1,232 @@
+//! KDSep (ICDE'24): changes of parts of values (deltas) in a store of their own. Reads and changes
+//! 10:90 of 100-byte parts of 1,000-byte values, zipfian, over three bases.
+
+use super::{Experiment, KEY_BYTES, Need, Pair, Part, Scale, Step, plan};
+use crate::distribution::ZIPF_EXPONENT;
+use crate::phase::Phase;
+use crate::runner::Plan;
+use crate::tuning::Tuning;
+use crate::workload::Mix;
+
+const GIB: u64 = 1 << 30;
+const DATA_BYTES: u64 = 100 * GIB;
+pub(super) const OPERATIONS: u64 = 200_000_000;
+/// Items and operations of the motivating experiments.
+pub(super) const MOTIVATION_ITEMS: u64 = 100_000_000;
+pub(super) const MOTIVATION_OPERATIONS: u64 = 50_000_000;
+/// Items of the UP2X experiment.
+pub(super) const UP2X_ITEMS: u64 = 1_000_000_000;
+/// Shares of reads, in percent.
+pub(super) const READ_PERCENT: [u32; 5] = [10, 30, 50, 70, 90];
+pub(super) const EXPONENTS: [f64; 5] = [0.8, 0.9, 0.99, 1.1, 1.2];
+pub(super) const VALUE_BYTES: [u64; 5] = [100, 500, 1_000, 4_000, 8_000];
+pub(super) const PART_BYTES: [usize; 6] = [25, 50, 100, 200, 400, 800];
+const PAIR: Pair = Pair { key: 24, value: 1_000 };
+const UP2X_PAIR: Pair = Pair { key: 10, value: 47 };
+const NO_DELTA_STORE: &str = "KDSep itself: no engine here has a delta store; the bases run alone";
+
+fn base(scale: Scale, pair: Pair, num: u64) -> Plan {
+    let tuning = Tuning {
+        memtable_bytes: Some(scale.file(64 << 20)),
+        file_bytes: Some(scale.file(16 << 20)),
+        merges_parts: true,
+        ..Tuning::default()
+    };
+    let mut plan = plan(num, pair, scale.memory(4 * GIB), true, tuning);
+    plan.settings.background_threads = 8;
+    plan.zipf_exponent = ZIPF_EXPONENT;
+    plan
+}
+
+/// The plan of Exp#1 and of everything that varies it.
+fn usual(scale: Scale) -> Plan {
+    base(scale, PAIR, scale.items(DATA_BYTES, PAIR))
+}
+
+/// A mix under a name; reads and puts in thousandths, the rest changes a part.
+fn mixed(base: &Plan, phase: Phase, mix: Mix, operations: u64) -> Step {
+    let change = if phase == Phase::MixPut { "get+put" } else { "merge" };
+    let (read, put) = (mix.read_permille, mix.put_permille);
+    let change_permille = 1_000 - read - put;
+    let label = format!("reads {read} puts {put} {change} {change_permille} of 1000");
+    let plan = Plan { phases: vec![phase], mix, operations: Some(operations), ..base.clone() };
+    Step::run(label, plan)
+}
+
+fn percent(read: u32) -> Mix {
+    Mix { read_permille: read * 10, ..Mix::default() }
+}
+
+fn part(name: impl Into<String>, paper: &str, base: Plan, steps: Vec<Step>) -> Part {
+    let mut all = vec![Step::phase(&base, Phase::FillRandom)];
+    all.extend(steps);
+    let value = (base.value_bytes + KEY_BYTES) as u64 - PAIR.key.min(base.value_bytes as u64);
+    let pair = Pair { key: PAIR.key, value };
+    Part::new(name, paper, base, all).lacking(NO_DELTA_STORE).with_pairs(pair)
+}
+
+/// The parts.
+pub(super) fn experiment(scale: Scale) -> Experiment {
+    let mut parts = motivation(scale);
+    parts.extend(workloads(scale));
+    parts.extend(shapes(scale));
+    parts.extend(insides(scale));
+    parts.extend(crashes(scale));
+    Experiment {
+        name: "kdsep",
+        setup: "100 GiB of 24 + 1,000 bytes, 200 million operations, parts of 100 bytes, zipfian \
+                0.99; memtable 64 MiB, files of 16 MiB, 8 background threads, direct I/O, 4 GiB of \
+                memory; bases RocksDB, BlobDB and a value log of the authors (vLogDB); the engine's \
+                own choice of what to separate (separate_at not set)"
+            .to_owned(),
+        paper_bytes: DATA_BYTES,
+        lacks: vec![
+            "vLogDB, for which fjall-blob and surrealkv-vlog may stand",
+            "reads for each level and the share of operands in the tables (figure 4): no engine \
+             here is asked for them yet",
+        ],
+        parts,
+    }
+}
+
+fn motivation(scale: Scale) -> Vec<Part> {
+    let base = base(scale, PAIR, scale.count(MOTIVATION_ITEMS));
+    let operations = scale.count(MOTIVATION_OPERATIONS);
+    // Each on a store of its own: merges of an earlier mix would be read by a later one.
+    let each = READ_PERCENT.into_iter().flat_map(|read| {
+        [Phase::MixPut, Phase::MixMerge].map(|phase| {
+            let change = if phase == Phase::MixPut { "get+put" } else { "merge" };
+            part(
+                format!("figures 2-3, {change}, {read}:{}", 100 - read),
+                "RocksDB: a merge takes 4.8-6.0 us instead of 139.8-156.1 us as get+put, reads \
+                 50.8-74.1 % longer; at 50:50 with BlobDB get+put 46.5 % and its reads 48.0 % \
+                 shorter, reads beside merges 116.6 % longer than beside get+put",
+                base.clone(),
+                vec![mixed(&base, phase, percent(read), operations)],
+            )
+        })
+    });
+    each.collect()
+}
+
+/// Exp#1 to Exp#3.
+fn workloads(scale: Scale) -> Vec<Part> {
+    let (base, operations) = (usual(scale), scale.count(OPERATIONS));
+    let mut up2x = self::base(scale, UP2X_PAIR, scale.count(UP2X_ITEMS));
+    up2x.mix = Mix { read_permille: 75, put_permille: 0, part_bytes: up2x.value_bytes };
+    let mixes = [("A", 50), ("B", 95), ("F", 50)].map(|(name, read)| {
+        let Step::Run { plan, .. } = mixed(&base, Phase::MixMerge, percent(read), operations)
+        else {
+            return Step::Crash;
+        };
+        Step::run(format!("{name}M: {read} % reads, {} % merges", 100 - read), *plan)
+    });
+    vec![
+        part(
+            "Exp#1, 10:90",
+            "KDSep over RocksDB, BlobDB, vLogDB: throughput +80.5/67.0/68.2 %, reads \
+             -49.9/41.9/46.3 %, changes -6.7/33.3/7.4 %, I/O -27/41/37 %, space +6.4/-12.5/+6.1 %",
+            base.clone(),
+            vec![mixed(&base, Phase::MixMerge, percent(10), operations)],
+        ),
+        part(
+            "Exp#2, UP2X",
+            "KDSep +51.3/30.3/34.2 %; RocksDB ahead of BlobDB and vLogDB",
+            up2x.clone(),
+            vec![mixed(&up2x, Phase::MixMerge, up2x.mix, operations)],
+        )
+        .with_pairs(UP2X_PAIR),
+        part(
+            "Exp#3, YCSB A-F",
+            "KDSep within 2.4 %; BlobDB +53.0-101.2 % by RocksDB in A-D and F, -89.8 % in E",
+            base.clone(),
+            super::ycsb(&base, operations),
+        ),
+        part("Exp#3, AM BM FM", "KDSep: AM, FM +80/20/65 %, BM +5-12 %", base, mixes.to_vec()),
+    ]
+}
+
+/// Exp#4 to Exp#6.
+fn shapes(scale: Scale) -> Vec<Part> {
+    let (base, operations) = (usual(scale), scale.count(OPERATIONS));
+    let mut parts = Vec::new();
+    for read in READ_PERCENT {
+        parts.push(part(
+            format!("Exp#4, {read}:{}", 100 - read),
+            "KDSep by vLogDB +68.2, 68.4, 66.0, 35.1, 18.6 % from 10:90 to 90:10",
+            base.clone(),
+            vec![mixed(&base, Phase::MixMerge, percent(read), operations)],
+        ));
+    }
+    for zipf_exponent in EXPONENTS {
+        let base = Plan { zipf_exponent, ..base.clone() };
+        let step = mixed(&base, Phase::MixMerge, percent(10), operations);
+        let paper = "KDSep by vLogDB +50.8 % (0.8) to +67.2 %";
+        parts.push(part(format!("Exp#5, zipf {zipf_exponent}"), paper, base, vec![step]));
+    }
+    for value in VALUE_BYTES {
+        let pair = Pair { key: 24, value };
+        let base = self::base(scale, pair, scale.items(DATA_BYTES, pair));
+        let step = mixed(&base, Phase::MixMerge, percent(10), operations);
+        let paper = "KDSep by vLogDB +20.5 to +68.2 %, most for values of medium size";
+        parts.push(part(format!("Exp#6, values of {value} B"), paper, base, vec![step]));
+    }
+    for part_bytes in PART_BYTES {
+        let pair = Pair { key: 24, value: 8_000 };
+        let base = self::base(scale, pair, scale.items(DATA_BYTES, pair));
+        let step = mixed(&base, Phase::MixMerge, Mix { part_bytes, ..percent(10) }, operations);
+        let paper = "KDSep by vLogDB +13.3 % (25 B) to +80.6 % (800 B)";
+        parts.push(part(format!("Exp#6, parts of {part_bytes} B"), paper, base, vec![step]));
+    }
+    parts
+}
+
+/// Exp#7, 8, 11, 12: what they vary is inside the delta store, so only the bases' line is there.
+fn insides(scale: Scale) -> Vec<Part> {
+    let rows = [
+        (
+            "Exp#7, splits and merges of buckets",
+            "splits and merges by rewriting only: +55.1/29.4/19.3 %",
+        ),
+        ("Exp#8, split threshold 10-90 %", "no influence; vLogDB has one line"),
+        ("Exp#11, write buffer 1-16 MiB", "within 2.1 %"),
+        (
+            "Exp#12, KD cache 0-1 GiB",
+            "0.802 of vLogDB without a cache, more from 32 MiB on, +68.2 % at 512 MiB",
+        ),
+    ];
+    let base = usual(scale);
+    let line = |(name, paper): (&str, &str)| {
+        let step = mixed(&base, Phase::MixMerge, percent(10), scale.count(OPERATIONS));
+        part(name, paper, base.clone(), vec![step])
+            .lacking("what the paper varies lies inside a delta store: the bases' line only")
+    };
+    rows.into_iter().map(line).collect()
+}
+
+/// The four workloads of Exp#9 and Exp#10: shares of reads and puts in thousandths.
+pub(super) const CRASH_MIXES: [(&str, u32, u32); 4] =
+    [("W1", 100, 0), ("W2", 0, 0), ("W3", 0, 500), ("W4", 0, 1_000)];
+
+/// Exp#9 and Exp#10: each workload, killed at its end, and opened again.
+fn crashes(scale: Scale) -> Vec<Part> {
+    let base = usual(scale);
+    let part = |(name, read_permille, put_permille): (&str, u32, u32)| {
+        let mix = Mix { read_permille, put_permille, ..Mix::default() };
+        let steps = vec![
+            mixed(&base, Phase::MixMerge, mix, scale.count(OPERATIONS)),
+            Step::Crash,
+            Step::operations(&base, Phase::ReadRandom, 100),
+        ];
+        part(
+            format!("Exp#9-10, {name}"),
+            "being able to recover costs KDSep 2.5-6.9 % (W1-W3), 0.6 % (W4); vLogDB recovers in \
+             1.07-1.82 s, KDSep in 4.08-5.02 s more, as fast in W4",
+            base.clone(),
+            steps,
+        )
+        .needing(Need::Files)
+        .lacking("running without recovery (Exp#9): no engine here can switch it off")
+    };
+    CRASH_MIXES.into_iter().map(part).collect()
+}

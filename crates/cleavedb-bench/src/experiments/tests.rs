@@ -1,0 +1,213 @@
+//! The plans are what the papers say, and every part really runs.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::execute::{Came, run_all, run_stretch};
+use super::*;
+
+fn full(name: &str) -> Experiment {
+    find(name, Scale::new(1.0).unwrap()).unwrap()
+}
+
+/// Phases and operations of a part, as (phase, steps over all threads).
+fn steps_of(part: &Part) -> Vec<(Phase, u64)> {
+    let runs = part.steps.iter().filter_map(|step| match step {
+        Step::Run { plan, .. } => Some(plan),
+        Step::Crash => None,
+    });
+    runs.map(|plan| (plan.phases[0], plan.operations.unwrap_or(plan.num))).collect()
+}
+
+fn part<'a>(experiment: &'a Experiment, name: &str) -> &'a Part {
+    experiment.parts.iter().find(|part| part.name == name).unwrap()
+}
+
+#[test]
+fn parts_have_names_of_their_own_and_one_phase_a_step() {
+    for name in NAMES {
+        let experiment = full(name);
+        assert_eq!(experiment.name, name);
+        let names: BTreeSet<_> = experiment.parts.iter().map(|part| &part.name).collect();
+        assert_eq!(names.len(), experiment.parts.len(), "{name}");
+        for part in &experiment.parts {
+            assert!(!part.paper.is_empty() && !part.steps.is_empty(), "{}", part.name);
+            for step in &part.steps {
+                let Step::Run { plan, .. } = step else { continue };
+                assert_eq!(plan.phases.len(), 1, "{}", part.name);
+                assert_eq!((plan.num, plan.value_bytes), (part.plan.num, part.plan.value_bytes));
+            }
+        }
+    }
+    assert!(find("nonesuch", Scale::new(0.5).unwrap()).unwrap_err().to_string().contains("kdsep"));
+    assert!(Scale::new(0.0).is_err() && Scale::new(f64::NAN).is_err() && Scale::new(2.0).is_err());
+}
+
+#[test]
+fn wisckey_loads_100_gb_at_each_size_and_says_that_all_is_separated() {
+    let experiment = full("wisckey");
+    for value in wisckey::VALUE_BYTES {
+        let one = experiment.parts.iter().find(|part| part.plan.value_bytes as u64 == value);
+        let data = one.unwrap().data_bytes();
+        assert!((99_000_000_000..=100_000_000_000).contains(&data), "{value}: {data}");
+        assert_eq!(one.unwrap().plan.settings.tuning.separate_at, Some(1));
+    }
+    let random = part(&experiment, "random load, 1 KiB");
+    assert_eq!(steps_of(random)[1], (Phase::ReadRandom, wisckey::LOOKUPS));
+    for percent in wisckey::INVALID_PERCENT {
+        let part = part(&experiment, &format!("cleaning, {percent} % invalid"));
+        assert_eq!(steps_of(part)[1], (Phase::DeleteOnce, part.plan.num * percent / 100));
+    }
+    let (small, large) =
+        (part(&experiment, "amplification, 1 GB"), part(&experiment, "amplification, 100 GB"));
+    assert_eq!(large.plan.num / small.plan.num, 100);
+}
+
+#[test]
+fn novkv_puts_100_million_by_one_writer_and_reads_10_million_twice() {
+    let experiment = full("novkv");
+    assert_eq!(experiment.parts.len(), 2 * novkv::VALUE_BYTES.len());
+    let one = part(&experiment, "1024 B, cleaning");
+    let reads = (Phase::ReadRandom, novkv::READS);
+    assert_eq!(steps_of(one), [(Phase::FillReplace, novkv::PUTS), reads, reads]);
+    assert_eq!((one.plan.threads, one.plan.value_bytes), (1, 1_024));
+    let tuning = &one.plan.settings.tuning;
+    assert_eq!(tuning.separated_file_bytes, Some(novkv::FILE_BYTES));
+    assert!((tuning.garbage_share.unwrap() - (1.0 - novkv::VALID_SHARE)).abs() < 1e-9);
+    assert_eq!(part(&experiment, "128 B, not cleaning").plan.settings.tuning.collects, Some(false));
+}
+
+#[test]
+fn wayfinder_updates_35_percent_and_reads_5() {
+    let experiment = full("wayfinder");
+    let main = part(&experiment, "load, update, get");
+    let items = wayfinder::ITEMS;
+    assert_eq!(
+        steps_of(main),
+        [
+            (Phase::FillRandom, items),
+            (Phase::Overwrite, items * 35 / 100),
+            (Phase::ReadRandom, items * 5 / 100)
+        ]
+    );
+    let (settings, tuning) = (&main.plan.settings, &main.plan.settings.tuning);
+    assert!(settings.direct && settings.background_threads == 4);
+    assert_eq!((tuning.cache_bytes, tuning.filter_bits), (Some(0), Some(10)));
+    assert_eq!((tuning.size_ratio, tuning.memtable_bytes), (Some(5), Some(64 << 20)));
+    assert_eq!((tuning.separate_at, tuning.age_cutoff), (Some(1), Some(0.25)));
+    let size = part(&experiment, "size over time");
+    assert_eq!(size.steps.len() as u64, 1 + wayfinder::LOOKS);
+    assert_eq!(steps_of(size).iter().skip(1).map(|step| step.1).sum::<u64>(), wayfinder::UPDATES);
+}
+
+#[test]
+fn kdsep_changes_parts_of_100_gib_in_all_its_experiments() {
+    let experiment = full("kdsep");
+    let one = part(&experiment, "Exp#1, 10:90");
+    assert_eq!(one.plan.value_bytes + KEY_BYTES, 1_024);
+    assert_eq!(one.data_bytes(), 100 << 30);
+    assert_eq!(steps_of(one)[1], (Phase::MixMerge, kdsep::OPERATIONS));
+    let Step::Run { plan, .. } = &one.steps[1] else { panic!("{one:?}") };
+    assert_eq!((plan.mix.read_permille, plan.mix.put_permille, plan.mix.part_bytes), (100, 0, 100));
+    assert!(plan.settings.tuning.merges_parts && plan.settings.direct);
+    for number in 1..=12 {
+        let named = |part: &&Part| {
+            part.name.starts_with(&format!("Exp#{number},"))
+                || (part.name.starts_with("Exp#9-10") && [9, 10].contains(&number))
+        };
+        assert!(experiment.parts.iter().find(named).is_some(), "Exp#{number}");
+    }
+    let motivation = experiment.parts.iter().filter(|part| part.name.starts_with("figures 2-3"));
+    assert_eq!(motivation.count(), 2 * kdsep::READ_PERCENT.len());
+    assert_eq!(part(&experiment, "Exp#2, UP2X").plan.num, kdsep::UP2X_ITEMS);
+}
+
+#[test]
+fn flexdb_has_three_pairs_four_choices_and_four_clients() {
+    let experiment = full("flexdb");
+    for (name, pair) in flexdb::PAIRS {
+        for choice in ["sequential", "zipf", "zipf-composite", "uniform"] {
+            let part = part(&experiment, &format!("put {choice}, {name}"));
+            let data = part.data_bytes();
+            assert!((63_900_000_000..=flexdb::DATA_BYTES).contains(&data), "{name}: {data}");
+            assert_eq!(part.plan.threads, flexdb::CLIENTS);
+            assert!(part.note.as_ref().unwrap().contains(&pair.key.to_string()));
+        }
+    }
+    let sizes = flexdb::PAIRS.map(|(_, pair)| pair.bytes());
+    assert_eq!(sizes, [91, 154, 424]);
+    for threads in flexdb::SCALING {
+        assert_eq!(part(&experiment, &format!("scaling, {threads} clients")).plan.threads, threads);
+    }
+    let scans = part(&experiment, "scan, UDB").steps.iter().filter_map(|step| match step {
+        Step::Run { plan, .. } if plan.phases == [Phase::SeekRandom] => Some(plan.seek_pairs),
+        _ => None,
+    });
+    assert_eq!(scans.collect::<Vec<_>>(), flexdb::SCAN_PAIRS);
+}
+
+#[test]
+fn one_factor_scales_items_and_keeps_shares() {
+    let half = Scale::new(0.5).unwrap();
+    for name in NAMES {
+        let (whole, half) = (full(name), find(name, half).unwrap());
+        for (one, other) in whole.parts.iter().zip(&half.parts) {
+            assert!(one.plan.num.abs_diff(2 * other.plan.num) <= 2, "{name}, {}", one.name);
+            let counts = steps_of(one).into_iter().zip(steps_of(other));
+            for ((_, one_count), (_, other_count)) in counts {
+                // Least counts (ranges, the reads after a recovery) stay.
+                let same = one_count == other_count && one_count <= COUNT_MIN;
+                assert!(same || one_count.abs_diff(2 * other_count) <= 20, "{}", one.name);
+            }
+        }
+    }
+}
+
+/// Far below every least size: each part has its fewest items and operations.
+fn runs_everything(name: &str, engine: &str) {
+    let scale = Scale::new(1e-12).unwrap();
+    let experiment = find(name, scale).unwrap();
+    let results = run_all(
+        &experiment,
+        &[engine.to_owned()],
+        |stretch, dir: &Path| run_stretch(stretch, dir),
+        || Ok(Box::new(tempfile::tempdir()?)),
+    )
+    .unwrap();
+    assert_eq!(results.len(), experiment.parts.len());
+    let mut phases = 0;
+    for result in &results {
+        let runs = result.part.steps.iter().filter(|step| matches!(step, Step::Run { .. })).count();
+        match &result.by_engine[0].1 {
+            Came::Reports(reports) => {
+                let done: Vec<_> = reports
+                    .iter()
+                    .flat_map(|report| report["phases"].as_array().unwrap())
+                    .collect();
+                assert_eq!(done.len(), runs, "{}", result.part.name);
+                assert!(done.iter().all(|phase| phase["operations"].as_u64() > Some(0)));
+                phases += runs;
+            }
+            Came::NotRun(why) => assert!(!why.is_empty()),
+        }
+    }
+    assert!(phases > 0);
+    let text = markdown(&experiment, scale, &results);
+    for part in &experiment.parts {
+        assert!(text.contains(&format!("| {} |", part.name)), "{}: {text}", part.name);
+    }
+    let rows = text.lines().filter(|line| line.starts_with("| "));
+    assert!(rows.clone().count() > phases);
+    assert!(rows.clone().all(|row| row.matches('|').count() == 19), "{text}");
+    assert!(engine != "cleavedb" || text.contains("all values inline"));
+}
+
+#[test]
+fn every_part_runs_on_the_map() {
+    NAMES.iter().for_each(|name| runs_everything(name, "memory"));
+}
+
+#[test]
+fn every_part_runs_on_cleavedb() {
+    NAMES.iter().for_each(|name| runs_everything(name, "cleavedb"));
+}

@@ -1,0 +1,59 @@
+//! What an experiment of a paper asks of an engine beyond [`crate::Settings`]. An engine takes
+//! what it has a setting for and says what it does not take.
+
+use serde::{Deserialize, Serialize};
+
+/// Settings that only some engines have; `None` leaves the engine's own choice.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tuning {
+    /// Bytes of one memtable.
+    pub memtable_bytes: Option<u64>,
+    /// Bytes of one table file.
+    pub file_bytes: Option<u64>,
+    /// Bytes of the cache of blocks; 0 for none.
+    pub cache_bytes: Option<u64>,
+    /// Bits of the filters for each key.
+    pub filter_bits: Option<u8>,
+    /// Size of a level by that of the one above.
+    pub size_ratio: Option<u32>,
+    /// Values of so many bytes and more are stored apart from the keys.
+    pub separate_at: Option<u64>,
+    /// Bytes of one file of values stored apart.
+    pub separated_file_bytes: Option<u64>,
+    /// Whether room of values stored apart that are no longer valid is taken back.
+    pub collects: Option<bool>,
+    /// Share of the oldest value files that is cleaned along with compactions.
+    pub age_cutoff: Option<f64>,
+    /// Share of garbage from which value files are cleaned.
+    pub garbage_share: Option<f64>,
+    /// Whether merges overwrite parts of values, rather than add to numbers.
+    pub merges_parts: bool,
+}
+
+impl Tuning {
+    /// Name and value of everything that is asked for.
+    #[must_use]
+    pub fn asked(&self) -> Vec<(String, String)> {
+        let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(self) else {
+            return Vec::new();
+        };
+        let asked = fields.into_iter().filter(|(name, value)| {
+            let left_out = name == "merges_parts" && *value == false;
+            !value.is_null() && !left_out
+        });
+        asked.map(|(name, value)| (name, value.to_string())).collect()
+    }
+
+    /// A sentence for an engine's settings that names what it was asked for and has no setting
+    /// like; empty where there is nothing.
+    #[must_use]
+    pub fn not_taken(&self, taken: &[&str]) -> String {
+        let left = self.asked().into_iter().filter(|(name, _)| !taken.contains(&name.as_str()));
+        let left: Vec<_> = left.map(|(name, value)| format!("{name}={value}")).collect();
+        if left.is_empty() { String::new() } else { format!("; not taken: {}", left.join(" ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests;
