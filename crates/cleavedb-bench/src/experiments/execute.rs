@@ -81,8 +81,8 @@ impl Stretch {
     }
 }
 
-/// Runs one stretch. Gives the report of the run with the names of experiment, part and steps beside
-/// it, and the seconds that opening the store took.
+/// Runs one stretch. Gives the report of the run with the names of experiment, part and steps
+/// beside it, and the seconds that opening the store took.
 ///
 /// # Errors
 /// Those of the run.

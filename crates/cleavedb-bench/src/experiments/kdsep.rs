@@ -76,8 +76,8 @@ pub(super) fn experiment(scale: Scale) -> Experiment {
         name: "kdsep",
         setup: "100 GiB of 24 + 1,000 bytes, 200 million operations, parts of 100 bytes, zipfian \
                 0.99; memtable 64 MiB, files of 16 MiB, 8 background threads, direct I/O, 4 GiB of \
-                memory; bases RocksDB, BlobDB and a value log of the authors (vLogDB); the engine's \
-                own choice of what to separate (separate_at not set)"
+                memory; bases RocksDB, BlobDB and a value log of the authors (vLogDB); the \
+                engine's own choice of what to separate (separate_at not set)"
             .to_owned(),
         paper_bytes: DATA_BYTES,
         lacks: vec![
