@@ -1,4 +1,5 @@
-//! Rounds of processes, one of each engine and form, until the ratios may be believed; the table of them.
+//! Rounds of processes, one of each engine and form, until the ratios may be believed; the table
+//! of them.
 //!
 //! - C1: an engine's figures count only after it has passed the self-test, in the form in which it
 //!   is measured.

@@ -1,4 +1,5 @@
-//! When may one say that A is faster than B? Interleaved rounds A B A B, those that others disturbed
+//! When may one say that A is faster than B? Interleaved rounds A B A B, those that others
+//! disturbed
 //! thrown away, and a median with its spread.
 //!
 //! - P1: a ratio comes from two runs of one round, never from runs far apart. A round holds every

@@ -18,7 +18,8 @@ type Pairs<'a> = Vec<(&'a Value, &'a Value)>;
 /// What all runs have in common.
 pub(super) fn heading(plan: &Plan, title: &str, rounds: usize) -> String {
     format!(
-        "# Comparison{}{title}\n\n{} items of {KEY_BYTES} + {}{} bytes, {} threads, batches of {}, zipf \
+        "# Comparison{}{title}\n\n{} items of {KEY_BYTES} + {}{} bytes, {} threads, \
+         batches of {}, zipf \
          {}, {}, seed {}; {rounds} interleaved rounds.\n",
         if title.is_empty() { "" } else { ": " },
         plan.num,

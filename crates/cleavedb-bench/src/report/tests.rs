@@ -22,7 +22,8 @@ fn waits_are_told_with_their_reasons() {
     assert_eq!(
         waits_of(&some).as_deref(),
         Some(
-            "3 calls above 20 ms, the longest 80 ms after 1.2 s (full, slow); full: 2 delays, 0.09 s"
+            "3 calls above 20 ms, the longest 80 ms after 1.2 s (full, slow); \
+             full: 2 delays, 0.09 s"
         )
     );
 }

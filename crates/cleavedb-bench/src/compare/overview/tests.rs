@@ -98,7 +98,10 @@ fn rounds_that_do_not_count_are_left_out() {
 #[test]
 fn limits_belong_to_their_comparison() {
     let mut lines = rounds();
-    let limits = |name: &str, figure: f64| serde_json::json!({"limits": {"comparison": name, "reads_per_second": figure}});
+    let limits = |name: &str, figure: f64| {
+        let inner = serde_json::json!({"comparison": name, "reads_per_second": figure});
+        serde_json::json!({"limits": inner})
+    };
     lines.push(limits("another", 1.0));
     lines.push(limits("", 22_000.0));
     let rows = rows_of(&lines);
