@@ -19,6 +19,10 @@ pub struct Settings {
     pub direct: bool,
     /// Threads for background work, 0 for the engine's own choice.
     pub background_threads: usize,
+    /// Whether CleaveDB compresses as it does by default; the peers never do here, so comparisons
+    /// leave it off.
+    #[serde(default)]
+    pub compressed: bool,
     /// What only some engines can be told.
     #[serde(default)]
     pub tuning: Tuning,
@@ -31,6 +35,7 @@ impl Default for Settings {
             sync: false,
             direct: false,
             background_threads: 0,
+            compressed: false,
             tuning: Tuning::default(),
         }
     }

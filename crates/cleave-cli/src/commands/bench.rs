@@ -75,6 +75,8 @@ fn plan_of(args: Bench) -> Result<Plan> {
             memory_budget: args.memory_budget,
             sync: args.sync,
             direct: args.direct,
+            // As users get it.
+            compressed: true,
             ..Settings::default()
         },
         ..Plan::default()

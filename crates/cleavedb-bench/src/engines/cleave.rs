@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use cleavedb::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options, operators};
+use cleavedb::{Batch, Compression, Db, Durability, Keyspace, KeyspaceOptions, Options, operators};
 
 use crate::engine::{Engine, EngineStats, Settings, WriteBatch};
 
@@ -29,13 +29,18 @@ pub(super) fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
         .open(dir)?;
     let parts = settings.tuning.merges_parts;
     let operator = if parts { operators::PATCH } else { operators::U64_ADD };
-    let pairs = db.keyspace(KEYSPACE, KeyspaceOptions::new().merge_operator(operator))?;
+    let mut options = KeyspaceOptions::new().merge_operator(operator);
+    if !settings.compressed {
+        options = options.compression([Compression::None]);
+    }
+    let pairs = db.keyspace(KEYSPACE, options)?;
     let settings = format!(
         "defaults; memory_budget={} durability={durability:?} direct_reads={direct} \
-         direct_writes={direct} background_threads={} merge_operator={operator}; all values inline \
-         (there is no value log yet){}",
+         direct_writes={direct} background_threads={} compression={} merge_operator={operator}; \
+         all values inline (there is no value log yet){}",
         settings.memory_budget,
         settings.background_threads,
+        if settings.compressed { "default" } else { "none" },
         settings.tuning.not_taken(&["merges_parts"]),
         direct = settings.direct,
     );
