@@ -9,6 +9,7 @@
 //! - P3: "at least X" holds when the median does and the lowest pair is at least 0.95 X.
 
 use std::fmt;
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -143,8 +144,8 @@ pub fn run_rounds<T>(
 }
 
 /// What other processes take of the processors, from the kernel's accounts: everything that ran
-/// on the machine less what this process and the children it waited for ran. Work of the kernel
-/// itself, such as writing back, counts as others' where no process is charged for it.
+/// on the machine less what this process, the children it waited for, and threads of the kernel
+/// ran. Those write back what the engines wrote; who else writes shows by a process of its own.
 #[derive(Debug)]
 pub struct Others {
     since: Instant,
@@ -171,10 +172,17 @@ impl Others {
     }
 }
 
-/// Ticks that all processors were busy, and ticks of this process and its dead children.
+/// Ticks that all processors were busy, and ticks of this process, its dead children and the
+/// kernel's threads.
 fn ticks() -> (u64, u64) {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    (busy_ticks(&read("/proc/stat")), own_ticks(&read("/proc/self/stat")))
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let kernel: u64 = processes
+        .filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit))
+        .map(|entry| kernel_ticks(&read(&entry.path().join("stat"))))
+        .sum();
+    let own = own_ticks(&read(Path::new("/proc/self/stat")));
+    (busy_ticks(&read(Path::new("/proc/stat"))), own + kernel)
 }
 
 /// From `/proc/stat`: user, nice, system, irq, softirq and steal of the line of all processors.
@@ -185,12 +193,28 @@ fn busy_ticks(text: &str) -> u64 {
     [0, 1, 2, 5, 6, 7].into_iter().filter_map(|place| fields.get(place)).sum()
 }
 
-/// From `/proc/self/stat`: user and system ticks, own and of children; the name in brackets may
-/// hold anything, so fields are counted from its end.
+/// From `/proc/self/stat`: user and system ticks, own and of children.
 fn own_ticks(text: &str) -> u64 {
-    let rest = text.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
-    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let fields = fields_after_name(text);
     [11, 12, 13, 14].into_iter().filter_map(|place| fields.get(place)?.parse::<u64>().ok()).sum()
+}
+
+/// The flag of a process that is a thread of the kernel (`PF_KTHREAD`).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// From `/proc/N/stat`: user and system ticks of a thread of the kernel, none of any other process.
+fn kernel_ticks(text: &str) -> u64 {
+    let fields = fields_after_name(text);
+    let field = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok());
+    if field(6).is_none_or(|flags| flags & KERNEL_THREAD == 0) {
+        return 0;
+    }
+    field(11).unwrap_or(0) + field(12).unwrap_or(0)
+}
+
+/// The fields from the state on; the name in brackets before may hold anything.
+fn fields_after_name(text: &str) -> Vec<&str> {
+    text.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default().split_whitespace().collect()
 }
 
 #[cfg(test)]

@@ -69,7 +69,10 @@ fn the_kernels_accounts_are_read_right() {
     assert_eq!(busy_ticks(stat), 10 + 20 + 30 + 1 + 2 + 3);
     let own = "7 (a) b c) S 1 2 3 4 5 6 7 8 9 10 100 20 3 4 20 0 1 0 5";
     assert_eq!(own_ticks(own), 127);
-    assert_eq!((busy_ticks(""), own_ticks("")), (0, 0));
+    let kernel = "9 (kworker/0:1) I 2 0 0 0 -1 69238880 0 0 0 0 5 40 0 0 20 0 1 0 5";
+    assert_eq!(kernel_ticks(kernel), 45);
+    assert_eq!(kernel_ticks(own), 0);
+    assert_eq!((busy_ticks(""), own_ticks(""), kernel_ticks("")), (0, 0, 0));
 }
 
 #[test]
