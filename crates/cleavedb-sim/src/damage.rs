@@ -313,15 +313,22 @@ impl Specimen {
         Ok((noticed, torn))
     }
 
-    /// Examines every damage to every file; returns what was counted.
+    /// Examines every damage to every file, to the last one if `whole`, else until the budget is
+    /// spent; returns what was counted.
     ///
     /// # Errors
     /// The first that breaks a promise.
-    pub fn examine_all(&self, one_in: u64, seed: u64, budget: &Budget) -> Check<Figures> {
+    pub fn examine_all(
+        &self,
+        one_in: u64,
+        seed: u64,
+        budget: &Budget,
+        whole: bool,
+    ) -> Check<Figures> {
         let mut figures = Figures::default();
         for (path, bytes) in self.files() {
             for damage in self.damages(&path, &bytes, one_in, seed) {
-                if budget.is_spent() {
+                if !whole && budget.is_spent() {
                     return Ok(figures);
                 }
                 let name = format!("{} {}", path.display(), damage.name());
@@ -412,7 +419,7 @@ impl Damage {
     }
 }
 
-/// Builds and damages stores until the budget is spent.
+/// Builds and damages stores until the budget is spent, the first one in any case whole.
 ///
 /// # Errors
 /// The first damage that breaks a promise.
@@ -426,7 +433,8 @@ pub fn campaign(budget: &Budget, one_in: u64, runs: u64) -> Check<Figures> {
             form.widths.journal_segment_bytes = 1 << 10;
         }
         let specimen = Specimen::build(seed, form, 60, seed.is_multiple_of(2))?;
-        let figures = specimen.examine_all(one_in, seed, budget)?;
+        // The first store is gone through to its last byte, whatever the budget.
+        let figures = specimen.examine_all(one_in, seed, budget, seed == budget.seed)?;
         lock(&total).add(&figures);
         Ok(())
     })?;
