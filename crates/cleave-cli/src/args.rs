@@ -361,7 +361,7 @@ pub struct Bench {
     /// Threads that work at the same time.
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: u16,
-    /// Longest time of one phase.
+    /// Longest time of one phase; loads run to their end.
     #[arg(long, allow_negative_numbers = true)]
     pub seconds: Option<f64>,
     /// Writes committed together.

@@ -1,5 +1,5 @@
 //! Rounds of processes, one of each engine and form, until the ratios may be believed; the table
-//! of them.
+//! of them. All peers share the rounds, and so the runs of the leading engine.
 //!
 //! - C1: an engine's figures count only after it has passed the self-test, in the form in which it
 //!   is measured.
@@ -19,12 +19,13 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
 use crate::compare::session::Session;
 use crate::engine::Settings;
 use crate::engines::{self, Known};
 use crate::limit::Group;
-use crate::pairs::PAIRS_MIN;
+use crate::pairs::{PAIRS_MIN, Rounds};
 use crate::peers::absent;
 use crate::phase::Phase;
 use crate::runner::Plan;
@@ -76,7 +77,7 @@ pub struct Args {
     /// Writes committed together.
     #[arg(long, default_value_t = 1)]
     pub batch: usize,
-    /// Longest time of one phase in seconds.
+    /// Longest time of one phase in seconds; loads are never cut short.
     #[arg(long)]
     pub seconds: Option<f64>,
     /// Bytes of memory for everything.
@@ -85,10 +86,10 @@ pub struct Args {
     /// Every write on the device before it is acknowledged.
     #[arg(long)]
     pub sync: bool,
-    /// Rounds of runs that must count.
+    /// Rounds; in each, every engine runs once in every form.
     #[arg(long, default_value_t = PAIRS_MIN)]
     pub pairs: usize,
-    /// One pair of 20,000 items: to see that all works; no claim comes of it.
+    /// One round of 20,000 items: to see that all works; no claim comes of it.
     #[arg(long)]
     pub cheap: bool,
     /// Seed of keys, values and choices.
@@ -146,8 +147,7 @@ pub fn compare(args: &Args, title: &str, progress: &mut Progress) -> Result<Foun
     let (others, missing) = peers(args)?;
     let group = Group::create(&args.groups, args.memory);
     let plan = plan(args)?;
-    let mut session =
-        Session { args, title, plan, group: group.as_ref().ok(), tested: Vec::new(), progress };
+    let mut session = Session { args, title, plan, group: group.as_ref().ok(), progress };
     let mut text = table::heading(&session.plan, title, session.rounds());
     match &group {
         Ok(group) => text.push_str(&format!(
@@ -163,20 +163,70 @@ pub fn compare(args: &Args, title: &str, progress: &mut Progress) -> Result<Foun
     let mut lines = vec![session.limits()?];
     text.extend(lines.iter().map(|line| format!("\nLimits: {}\n", limits::sentences(line))));
     let mut failed = Vec::new();
-    for other in others {
-        match session.against(first, other) {
-            Ok((part, runs)) => {
-                text.push_str(&part);
-                lines.extend(runs);
-            }
-            Err(why) => {
-                let _ = write!(text, "\n## {}\n\nFAILED: {why:#}\n", other.name);
-                failed.push(format!("{}: {why:#}", other.name));
-            }
+    let contenders = tested(&session, first, &others, &mut failed);
+    match contenders.and_then(|contenders| {
+        session.rounds_of(&contenders).map(|(rounds, missing)| (contenders, rounds, missing))
+    }) {
+        Ok((contenders, rounds, missing)) => {
+            failed.extend(missing);
+            text.push_str(&tables(&contenders, first, &others, &rounds));
+            lines.extend(rounds.kept.into_iter().flatten().flatten());
         }
+        Err(why) => failed.push(format!("{why:#}")),
+    }
+    for why in &failed {
+        let _ = write!(text, "\nFAILED: {why}\n");
     }
     text.push_str(&table::overview(&overview::rows(&lines.iter().collect::<Vec<_>>())));
     Ok(Found { text, failed })
+}
+
+/// The contenders that are right, in the order of the first round. What is wrong with a peer goes
+/// to `failed`.
+fn tested(
+    session: &Session<'_>,
+    first: &'static Known,
+    others: &[&'static Known],
+    failed: &mut Vec<String>,
+) -> Result<Vec<Contender>> {
+    let mut right = Vec::new();
+    for contender in contenders(first, others) {
+        match session.test(contender) {
+            Ok(()) => right.push(contender),
+            Err(why) if contender.known.name == first.name => return Err(why),
+            Err(why) => failed.push(format!("{why:#}")),
+        }
+    }
+    Ok(right)
+}
+
+/// The tables of every peer, of each form beside its like.
+fn tables(
+    contenders: &[Contender],
+    first: &Known,
+    others: &[&'static Known],
+    rounds: &Rounds<Value>,
+) -> String {
+    let forms = |name: &'static str| {
+        contenders.iter().enumerate().filter(move |(_, contender)| contender.known.name == name)
+    };
+    let mut text = String::new();
+    for other in others {
+        for (a, ours) in forms(first.name) {
+            for (b, theirs) in forms(other.name) {
+                if stand_together(*ours, *theirs) {
+                    text.push_str(&table::ratios((a, &ours.name()), (b, &theirs.name()), rounds));
+                }
+            }
+        }
+    }
+    text
+}
+
+/// Whether a table of these two forms is listed: those of one kind, and all forms of one side
+/// where the other has but one.
+fn stand_together(one: Contender, other: Contender) -> bool {
+    one.direct == other.direct || !one.known.direct || !other.known.direct
 }
 
 /// The peers named, and a line for each that is absent.
@@ -202,20 +252,18 @@ fn peers(args: &Args) -> Result<(Vec<&'static Known>, Vec<String>)> {
     Ok((there, missing))
 }
 
-/// The forms of both sides in the order of a round: ours and theirs take turns.
-fn round_of(one: &'static Known, other: &'static Known) -> Vec<Contender> {
-    let (mut ours, mut theirs) = (Contender::forms(one), Contender::forms(other));
-    let mut round = Vec::new();
-    loop {
-        let turn = [ours.next(), theirs.next()];
-        if turn.iter().all(Option::is_none) {
-            return round;
-        }
-        round.extend(turn.into_iter().flatten());
+/// Every form of every engine, those of the first one spread evenly among the others.
+fn contenders(first: &'static Known, others: &[&'static Known]) -> Vec<Contender> {
+    let mut all: Vec<_> = others.iter().flat_map(|other| Contender::forms(other)).collect();
+    let forms: Vec<_> = Contender::forms(first).collect();
+    let each = all.len().div_ceil(forms.len().max(1));
+    for (place, form) in forms.into_iter().enumerate() {
+        all.insert((place * (each + 1)).min(all.len()), form);
     }
+    all
 }
 
-/// Runs that a comparison needs if no round is repeated, for the line of progress.
+/// Runs that a comparison needs if none is repeated, for the line of progress.
 ///
 /// # Errors
 /// Unknown names, no peer at all.
@@ -223,11 +271,12 @@ pub fn runs_ahead(args: &Args) -> Result<usize> {
     let first = engines::all().find(|known| known.name == args.engine);
     let first = first.with_context(|| format!("there is no engine '{}'", args.engine))?;
     let rounds = if args.cheap { CHEAP_PAIRS } else { args.pairs };
-    let contenders = |other: &&'static Known| round_of(first, other).len();
-    Ok(peers(args)?.0.iter().map(contenders).sum::<usize>() * rounds)
+    Ok(contenders(first, &peers(args)?.0).len() * rounds)
 }
 
 fn plan(args: &Args) -> Result<Plan> {
+    let seconds = args.seconds.unwrap_or(1.0);
+    ensure!(seconds > 0.0 && seconds.is_finite(), "--seconds takes a number above 0");
     ensure!(args.zipf > 0.0 && args.zipf.is_finite(), "--zipf takes a number above 0");
     let settings = Settings { sync: args.sync, ..Settings::default() };
     Ok(Plan {

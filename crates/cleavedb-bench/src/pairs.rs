@@ -1,21 +1,25 @@
-//! When may one say that A is faster than B? Interleaved rounds A B A B, those that others
-//! disturbed
-//! thrown away, and a median with its spread.
+//! When may one say that A is faster than B? Rounds in which every engine runs once, runs that
+//! others disturbed repeated, and a median with its spread.
 //!
-//! - P1: a ratio comes from two runs of one round, never from runs far apart. A round holds every
-//!   form of both sides, so that the better form of each has its partner.
-//! - P2: a round during which other processes took more than [`OTHERS_MAX`] of a processor does
-//!   not count; it is repeated, and how often that happened is reported.
+//! - P1: a ratio comes from two runs of one round, never of two. A round holds every engine in
+//!   every form, so that each has its partner and the leading engine runs once for all.
+//! - P2: a run during which other processes took more than [`OTHERS_MAX`] of a processor does not
+//!   count; it is repeated at once, [`TRIES_MAX`] times at most, and how often that happened is
+//!   reported. A pair counts only if both of its runs do.
 //! - P3: "at least X" holds when the median does and the lowest pair is at least 0.95 X.
+//! - P4: no engine has a better place in the rounds than another: every second round goes backwards
+//!   through the list, and every two of them begin further on in it.
+
+mod others;
 
 use std::fmt;
-use std::path::Path;
-use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Error, Result, anyhow};
 use serde::Serialize;
 
-/// Share of one processor that others may take during a pair.
+pub use others::Others;
+
+/// Share of one processor that others may take during a run.
 pub const OTHERS_MAX: f64 = 0.2;
 
 /// How far below the claim the lowest pair may lie.
@@ -24,8 +28,8 @@ const LOWEST_SHARE: f64 = 0.95;
 /// Pairs that a claim needs at least.
 pub const PAIRS_MIN: usize = 5;
 
-/// Attempts for each pair that is wanted, after which the run goes on with what there is.
-const ATTEMPTS_PER_PAIR: usize = 4;
+/// Tries of one run, after which its place in the round stays empty.
+pub const TRIES_MAX: usize = 5;
 
 /// Median and extremes of one ratio over the pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -83,138 +87,152 @@ impl fmt::Display for Spread {
     }
 }
 
-/// The rounds that count: in each, every contender ran once, one after the other. Two contenders
-/// of one round are a pair.
+/// The runs that count, by round and contender. Two runs of one round are a pair.
 #[derive(Debug, Serialize)]
 pub struct Rounds<T> {
-    /// Outcomes of the contenders, in order, of each round.
-    pub kept: Vec<Vec<T>>,
-    /// Rounds that others disturbed.
-    pub thrown_away: usize,
-    /// Largest share of a processor that others took during a round that counts.
+    /// In each round, for each contender in order, the run that counts; `None` where none does.
+    pub kept: Vec<Vec<Option<T>>>,
+    /// For each contender, how many of its runs others disturbed.
+    pub thrown_away: Vec<usize>,
+    /// Largest share of a processor that others took during a run that counts.
     pub others: f64,
 }
 
-/// What is known of a round once all of it has run.
+/// What is known of a run once it has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// Its number, from 1 on; rounds that do not count have one, too.
-    pub number: usize,
+    /// Its round, from 1 on.
+    pub round: usize,
+    /// Which contender ran.
+    pub contender: usize,
+    /// Which try it was, from 1 on.
+    pub attempt: usize,
     /// Share of a processor that others took.
     pub others: f64,
     /// Whether it counts.
     pub counts: bool,
 }
 
-/// Runs rounds of `contenders` until `wanted` of them count, which they do unless others took
-/// more than `others_max` of a processor ([`OTHERS_MAX`] for anything that is to be claimed).
-/// `others` tells the share that other processes took since it was called last; `ended` hears of
-/// every round, and may take from its outcomes what need not be kept.
+/// The runs themselves, and who is told of them.
+pub trait Course {
+    /// What comes of a run.
+    type Outcome;
+
+    /// Runs a contender.
+    ///
+    /// # Errors
+    /// Why it cannot; it is left out of all further rounds.
+    fn run(&mut self, round: usize, contender: usize) -> Result<Self::Outcome>;
+
+    /// The share of a processor that other processes took since the last call.
+    fn others(&mut self) -> f64;
+
+    /// Who they are, for a message.
+    fn busiest(&self) -> String;
+
+    /// Hears of every run; may take from its outcome what need not be kept.
+    ///
+    /// # Errors
+    /// Whatever makes going on useless.
+    fn ended(&mut self, outcome: &mut Self::Outcome, ended: Ended) -> Result<()>;
+
+    /// Hears why a contender has no run that counts in a round; `out`: nor in any further one.
+    ///
+    /// # Errors
+    /// Whatever makes going on useless.
+    fn missing(&mut self, contender: usize, why: Error, out: bool) -> Result<()>;
+}
+
+/// Runs `wanted` rounds of `contenders`. Runs count unless others took more than `others_max` of a
+/// processor meanwhile ([`OTHERS_MAX`] for anything that is to be claimed).
 ///
 /// # Errors
-/// The first error of a run or of `ended`.
-pub fn run_rounds<T>(
+/// The first one of `ended` or `missing`.
+pub fn run_rounds<C: Course>(
     wanted: usize,
     contenders: usize,
     others_max: f64,
-    mut run: impl FnMut(usize, usize) -> Result<T>,
-    mut others: impl FnMut() -> f64,
-    mut ended: impl FnMut(&mut [T], Ended) -> Result<()>,
-) -> Result<Rounds<T>> {
-    let mut rounds = Rounds { kept: Vec::new(), thrown_away: 0, others: 0.0 };
-    for number in 1..=wanted * ATTEMPTS_PER_PAIR {
-        if rounds.kept.len() == wanted {
-            break;
+    course: &mut C,
+) -> Result<Rounds<C::Outcome>> {
+    let mut rounds = Rounds { kept: Vec::new(), thrown_away: vec![0; contenders], others: 0.0 };
+    let mut there = vec![true; contenders];
+    for round in 1..=wanted {
+        let mut kept: Vec<_> = (0..contenders).map(|_| None).collect();
+        for contender in order(round, wanted, contenders) {
+            if there.get(contender) != Some(&true) {
+                continue;
+            }
+            let tried = tries(round, contender, others_max, course)?;
+            if let Some(count) = rounds.thrown_away.get_mut(contender) {
+                *count += tried.disturbed;
+            }
+            match tried.came {
+                Ok((outcome, share)) => {
+                    rounds.others = rounds.others.max(share);
+                    if let Some(place) = kept.get_mut(contender) {
+                        *place = Some(outcome);
+                    }
+                }
+                Err(why) => {
+                    let out = tried.disturbed < TRIES_MAX;
+                    course.missing(contender, why, out)?;
+                    if let Some(there) = there.get_mut(contender) {
+                        *there = !out;
+                    }
+                }
+            }
         }
-        others();
-        let outcomes: Result<Vec<T>> =
-            (0..contenders).map(|contender| run(number, contender)).collect();
-        let mut outcomes = outcomes?;
-        let share = others();
-        let counts = share <= others_max;
-        ended(&mut outcomes, Ended { number, others: share, counts })?;
-        if counts {
-            rounds.others = rounds.others.max(share);
-            rounds.kept.push(outcomes);
-        } else {
-            rounds.thrown_away += 1;
-        }
+        rounds.kept.push(kept);
     }
     Ok(rounds)
 }
 
-/// What other processes take of the processors, from the kernel's accounts: everything that ran
-/// on the machine less what this process, the children it waited for, and threads of the kernel
-/// ran. Those write back what the engines wrote; who else writes shows by a process of its own.
-#[derive(Debug)]
-pub struct Others {
-    since: Instant,
-    busy: u64,
-    own: u64,
-}
-
-impl Others {
-    /// Starts to watch.
-    #[must_use]
-    pub fn watch() -> Self {
-        let (busy, own) = ticks();
-        Self { since: Instant::now(), busy, own }
+/// The order of a round (P4): of each two rounds the second is the first backwards, and over all
+/// of them the first place goes once through the list.
+fn order(round: usize, rounds: usize, contenders: usize) -> Vec<usize> {
+    let first = round.saturating_sub(1) / 2 * contenders / rounds.div_ceil(2).max(1);
+    let mut order: Vec<_> =
+        (0..contenders).map(|place| (first + place) % contenders.max(1)).collect();
+    if round.is_multiple_of(2) {
+        order.reverse();
     }
+    order
+}
 
-    /// The share of one processor since the last call.
-    pub fn share(&mut self) -> f64 {
-        let now = Self::watch();
-        let busy = now.busy.saturating_sub(self.busy);
-        let others = busy.saturating_sub(now.own.saturating_sub(self.own));
-        let seconds = now.since.duration_since(self.since).as_secs_f64().max(1e-9);
-        *self = now;
-        others as f64 / rustix::param::clock_ticks_per_second() as f64 / seconds
+/// What came of the tries of one run.
+struct Tried<T> {
+    /// The outcome that counts and what others took meanwhile, or why there is none.
+    came: Result<(T, f64)>,
+    /// Tries that others disturbed.
+    disturbed: usize,
+}
+
+fn tries<C: Course>(
+    round: usize,
+    contender: usize,
+    others_max: f64,
+    course: &mut C,
+) -> Result<Tried<C::Outcome>> {
+    let mut share = 0.0;
+    for attempt in 1..=TRIES_MAX {
+        course.others();
+        let mut outcome = match course.run(round, contender) {
+            Ok(outcome) => outcome,
+            Err(why) => return Ok(Tried { came: Err(why), disturbed: attempt - 1 }),
+        };
+        share = course.others();
+        let counts = share <= others_max;
+        let ended = Ended { round, contender, attempt, others: share, counts };
+        course.ended(&mut outcome, ended)?;
+        if counts {
+            return Ok(Tried { came: Ok((outcome, share)), disturbed: attempt - 1 });
+        }
     }
-}
-
-/// Ticks that all processors were busy, and ticks of this process, its dead children and the
-/// kernel's threads.
-fn ticks() -> (u64, u64) {
-    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let kernel: u64 = processes
-        .filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit))
-        .map(|entry| kernel_ticks(&read(&entry.path().join("stat"))))
-        .sum();
-    let own = own_ticks(&read(Path::new("/proc/self/stat")));
-    (busy_ticks(&read(Path::new("/proc/stat"))), own + kernel)
-}
-
-/// From `/proc/stat`: user, nice, system, irq, softirq and steal of the line of all processors.
-fn busy_ticks(text: &str) -> u64 {
-    let line = text.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
-    let fields: Vec<u64> =
-        line.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
-    [0, 1, 2, 5, 6, 7].into_iter().filter_map(|place| fields.get(place)).sum()
-}
-
-/// From `/proc/self/stat`: user and system ticks, own and of children.
-fn own_ticks(text: &str) -> u64 {
-    let fields = fields_after_name(text);
-    [11, 12, 13, 14].into_iter().filter_map(|place| fields.get(place)?.parse::<u64>().ok()).sum()
-}
-
-/// The flag of a process that is a thread of the kernel (`PF_KTHREAD`).
-const KERNEL_THREAD: u64 = 0x0020_0000;
-
-/// From `/proc/N/stat`: user and system ticks of a thread of the kernel, none of any other process.
-fn kernel_ticks(text: &str) -> u64 {
-    let fields = fields_after_name(text);
-    let field = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok());
-    if field(6).is_none_or(|flags| flags & KERNEL_THREAD == 0) {
-        return 0;
-    }
-    field(11).unwrap_or(0) + field(12).unwrap_or(0)
-}
-
-/// The fields from the state on; the name in brackets before may hold anything.
-fn fields_after_name(text: &str) -> Vec<&str> {
-    text.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default().split_whitespace().collect()
+    let came = Err(anyhow!(
+        "round {round}: disturbed {TRIES_MAX} times, at last by {share:.2} of a processor: {}",
+        course.busiest()
+    ));
+    Ok(Tried { came, disturbed: TRIES_MAX })
 }
 
 #[cfg(test)]

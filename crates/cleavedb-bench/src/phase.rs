@@ -226,6 +226,12 @@ impl Phase {
         matches!(self, Self::FillSeq | Self::FillRandom | Self::FillBatch | Self::FillSorted)
     }
 
+    /// Whether it loads a store, so that what follows needs all of it.
+    #[must_use]
+    pub fn loads(self) -> bool {
+        self.fills() || self == Self::FillReplace
+    }
+
     /// Writes committed together, where the phase itself says how many.
     #[must_use]
     pub fn batch(self) -> Option<usize> {

@@ -57,6 +57,8 @@ pub struct PhaseReport {
     pub found: u64,
     /// Seconds from the first to the last operation.
     pub seconds: f64,
+    /// Whether a time limit ended it before all of its operations were done.
+    pub cut_short: bool,
     /// Seconds until background work had caught up afterwards; 0 after phases that only read.
     pub settle_seconds: f64,
     /// Operations by [`PhaseReport::seconds`].
@@ -194,6 +196,9 @@ fn row(phase: &PhaseReport) -> String {
         }),
         amplification(phase.space_amplification)
     );
+    if phase.cut_short {
+        row.push_str("  (cut short)");
+    }
     if phase.settle_seconds >= 0.1 {
         let _ = write!(row, "  (+{:.1} s to settle)", phase.settle_seconds);
     }

@@ -4,6 +4,7 @@
 //!   one ends the run with an error, because a fast wrong answer is not a result.
 //! - R2: a phase's seconds end with its last operation; what the engine still owes is waited for
 //!   afterwards and reported as settling, and counts in processor time and bytes written.
+//! - R3: a time limit ends any phase but a load: what follows needs the load whole.
 
 mod drive;
 mod watch;
@@ -50,7 +51,7 @@ pub struct Plan {
     pub mix: Mix,
     /// Threads that work at the same time.
     pub threads: usize,
-    /// Longest time of one phase in seconds; `None` for no limit.
+    /// Longest time of one phase in seconds; `None` for no limit. Loads are never cut short.
     pub seconds: Option<f64>,
     /// Writes committed together.
     pub batch: usize,
@@ -238,6 +239,8 @@ struct Outcome {
     timeline: Timeline,
     /// When the last call came back: a thread takes time to end, and its end is noticed late.
     ended: Option<Instant>,
+    /// Whether the time was up before the steps were.
+    cut_short: bool,
 }
 
 /// One phase about to run.
@@ -288,6 +291,7 @@ impl Stage<'_> {
             operations: outcome.operations,
             found: outcome.found,
             seconds,
+            cut_short: outcome.cut_short,
             settle_seconds,
             operations_per_second: outcome.operations as f64 / seconds,
             megabytes_per_second: outcome.bytes as f64 / 1e6 / seconds,
@@ -320,7 +324,8 @@ impl Stage<'_> {
         watch: &mut watch::Watch<'_>,
         observer: &mut dyn Observer,
     ) -> Result<Outcome> {
-        let limit = self.plan.seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
+        let limit = self.plan.seconds.filter(|_| !self.phase.loads());
+        let limit = limit.and_then(|s| Duration::try_from_secs_f64(s).ok());
         let progress = Progress {
             start,
             deadline: limit.and_then(|limit| start.checked_add(limit)),
@@ -368,6 +373,7 @@ impl Stage<'_> {
             sum.bytes += outcome.bytes;
             sum.written += outcome.written;
             sum.ended = sum.ended.max(outcome.ended);
+            sum.cut_short |= outcome.cut_short;
         }
         Ok(sum)
     }

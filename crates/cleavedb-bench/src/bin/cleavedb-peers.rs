@@ -43,7 +43,7 @@ enum Command {
     ///
     /// Example: cleavedb-peers all --out comparison --cheap
     All(compare::suites::All),
-    /// Interleaved rounds of one engine and each of the others; tables of ratios.
+    /// Interleaved rounds in which every engine runs once in every form; tables of ratios.
     ///
     /// Example: cleavedb-peers compare --against rocksdb,fjall --cheap
     Compare(compare::Args),

@@ -103,8 +103,8 @@ pub(crate) struct Shape {
     pub(crate) batch: usize,
     /// Whether every write is synced.
     pub(crate) sync: bool,
-    /// Whether phases are cut short after a time.
-    pub(crate) limited: bool,
+    /// Whether the phase, or one before it, was cut short after a time.
+    pub(crate) cut_short: bool,
     /// Operations of phases that do not fill.
     pub(crate) operations: u64,
     /// Memory for everything.
@@ -112,8 +112,8 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// The shape of a run, from its line of JSON.
-    pub(crate) fn of(run: &Value) -> Self {
+    /// The shape of a run up to the phase at `place`, from its line of JSON.
+    pub(crate) fn of(run: &Value, place: usize) -> Self {
         let figure = |pointer| run.pointer(pointer).and_then(Value::as_u64);
         let flag = |pointer| run.pointer(pointer).and_then(Value::as_bool) == Some(true);
         let num = figure("/plan/num").unwrap_or(0);
@@ -124,7 +124,12 @@ impl Shape {
             mixed_values: flag("/plan/mixed_values"),
             batch: figure("/plan/batch").unwrap_or(1) as usize,
             sync: flag("/plan/settings/sync"),
-            limited: run.pointer("/plan/seconds").is_some_and(|seconds| !seconds.is_null()),
+            cut_short: (0..=place).any(|place| {
+                // Lines of older runs do not say; there any limit may have been reached.
+                let told = run.pointer(&format!("/phases/{place}/cut_short"));
+                let limit = run.pointer("/plan/seconds").is_some_and(|limit| !limit.is_null());
+                told.and_then(Value::as_bool).unwrap_or(limit)
+            }),
             operations: figure("/plan/operations").unwrap_or(num),
             memory_bytes: figure("/round/memory_bytes").unwrap_or(0),
         }
@@ -153,8 +158,8 @@ impl Shape {
         if self.sync {
             return Some("every write is synced".to_owned());
         }
-        if self.limited {
-            return Some("phases end after a time".to_owned());
+        if self.cut_short {
+            return Some("cut short after a time".to_owned());
         }
         (self.operations < OPERATIONS_MIN)
             .then(|| format!("fewer than {OPERATIONS_MIN} operations a phase"))

@@ -2,7 +2,7 @@
 //! comparison keeps, so that the text and the page cannot differ.
 //!
 //! - O1: of each side the form with the higher median rate stands for it, phase by phase.
-//! - O2: a ratio comes from rounds in which both of these forms ran.
+//! - O2: a ratio comes from rounds in which a run of both of these forms counts.
 //! - O3: a peer that misses its floor in a phase is marked there and at the top.
 
 use std::collections::BTreeMap;
@@ -74,11 +74,13 @@ impl Row {
 /// Runs of one form, by round.
 type Runs<'a> = BTreeMap<u64, &'a Value>;
 
-/// Both sides of one comparison with one peer: runs by form (direct or not).
-#[derive(Default)]
+/// Runs of one engine by form (direct or not).
+type Forms<'a> = BTreeMap<bool, Runs<'a>>;
+
+/// Both sides of one comparison with one peer.
 struct Versus<'a> {
-    ours: BTreeMap<bool, Runs<'a>>,
-    theirs: BTreeMap<bool, Runs<'a>>,
+    ours: Forms<'a>,
+    theirs: Forms<'a>,
 }
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
@@ -89,20 +91,40 @@ fn flag(value: &Value, pointer: &str) -> bool {
     value.pointer(pointer).and_then(Value::as_bool) == Some(true)
 }
 
-/// The rows for some lines, worst first. Lines that belong to no round, or to one that does not
-/// count, are left out; lines of limits give the limits.
-pub(crate) fn rows(lines: &[&Value]) -> Vec<Row> {
-    let mut all: BTreeMap<(&str, &str), Versus<'_>> = BTreeMap::new();
-    for &run in lines.iter().filter(|run| flag(run, "/round/counts")) {
-        let key = (text(run, "/round/comparison"), text(run, "/round/against"));
-        let versus = all.entry(key).or_default();
-        let ours = text(run, "/plan/engine") == text(run, "/round/engine");
-        let side = if ours { &mut versus.ours } else { &mut versus.theirs };
+/// The lines of runs that `belongs` chooses, by form and round.
+fn forms<'a>(lines: &[&'a Value], belongs: impl Fn(&Value) -> bool) -> Forms<'a> {
+    let mut forms = Forms::new();
+    for &run in lines.iter().filter(|run| flag(run, "/round/counts") && belongs(run)) {
         let number = run.pointer("/round/number").and_then(Value::as_u64).unwrap_or(0);
-        side.entry(flag(run, "/plan/settings/direct")).or_default().insert(number, run);
+        forms.entry(flag(run, "/plan/settings/direct")).or_default().insert(number, run);
     }
+    forms
+}
+
+/// Every comparison and peer, with the runs of both sides. The leading engine's runs are those of
+/// all peers; lines of older comparisons, in which each peer had runs of its own, name it.
+fn versus<'a>(lines: &[&'a Value]) -> BTreeMap<(&'a str, &'a str), Versus<'a>> {
+    let leads = |run: &Value| text(run, "/plan/engine") == text(run, "/round/engine");
+    let mut all = BTreeMap::new();
+    for &run in lines.iter().filter(|run| run.get("round").is_some() && !leads(run)) {
+        let (comparison, peer) = (text(run, "/round/comparison"), text(run, "/plan/engine"));
+        all.entry((comparison, peer)).or_insert_with(|| {
+            let of_it = |run: &Value| text(run, "/round/comparison") == comparison;
+            let with_it = |run: &Value| ["", peer].contains(&text(run, "/round/against"));
+            Versus {
+                ours: forms(lines, |run| of_it(run) && leads(run) && with_it(run)),
+                theirs: forms(lines, |run| of_it(run) && text(run, "/plan/engine") == peer),
+            }
+        });
+    }
+    all
+}
+
+/// The rows for some lines, worst first. Lines that belong to no round and runs that do not count
+/// are left out; lines of limits give the limits.
+pub(crate) fn rows(lines: &[&Value]) -> Vec<Row> {
     let mut rows = Vec::new();
-    for ((comparison, peer), versus) in all {
+    for ((comparison, peer), versus) in versus(lines) {
         let limits = lines.iter().find(|line| {
             line.get("limits").is_some() && text(line, "/limits/comparison") == comparison
         });
@@ -131,7 +153,8 @@ impl Versus<'_> {
         let (a, b) = (self.ours.get(&ours.direct)?, self.theirs.get(&theirs.direct)?);
         let measured: Vec<f64> =
             self.theirs.values().filter_map(|runs| median(runs, place, CPU)).collect();
-        let shape = b.values().next().map(|run| Shape::of(run))?;
+        let mut shape = b.values().next().map(|run| Shape::of(run, place))?;
+        shape.cut_short |= b.values().any(|run| Shape::of(run, place).cut_short);
         Some(Row {
             comparison: comparison.to_owned(),
             peer: peer.to_owned(),
@@ -156,7 +179,7 @@ fn median(runs: &Runs<'_>, place: usize, name: &str) -> Option<f64> {
 }
 
 /// The form with the higher median rate.
-fn better(forms: &BTreeMap<bool, Runs<'_>>, place: usize) -> Option<Side> {
+fn better(forms: &Forms<'_>, place: usize) -> Option<Side> {
     let sides = forms.iter().filter_map(|(&direct, runs)| {
         let cpu_us = median(runs, place, CPU).unwrap_or(f64::NAN);
         Some(Side { direct, rate: median(runs, place, RATE)?, cpu_us })

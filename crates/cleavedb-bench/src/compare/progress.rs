@@ -12,7 +12,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins with `total` runs ahead; rounds that are repeated come on top.
+    /// Begins with `total` runs ahead; runs that are repeated come on top.
     #[must_use]
     pub fn of(total: usize) -> Self {
         Self { begun: Instant::now(), done: 0, total }

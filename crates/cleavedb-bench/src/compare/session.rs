@@ -5,14 +5,13 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use serde_json::{Value, json};
 
-use crate::compare::{Args, CHEAP_PAIRS, Contender, Progress, limits, round_of, table};
+use crate::compare::{Args, CHEAP_PAIRS, Contender, Progress, limits};
 use crate::engine::Settings;
-use crate::engines::Known;
 use crate::limit::Group;
-use crate::pairs::{Ended, OTHERS_MAX, Others, Rounds, run_rounds};
+use crate::pairs::{Course, Ended, OTHERS_MAX, Others, Rounds, run_rounds};
 use crate::runner::Plan;
 use crate::selftest::{self, SelfTest};
 
@@ -30,8 +29,6 @@ pub(super) struct Session<'a> {
     pub(super) title: &'a str,
     pub(super) plan: Plan,
     pub(super) group: Option<&'a Group>,
-    /// Engines and forms that have passed the self-test.
-    pub(super) tested: Vec<String>,
     pub(super) progress: &'a mut Progress,
 }
 
@@ -50,26 +47,19 @@ impl Session<'_> {
         Ok(line)
     }
 
-    /// All rounds with one peer: the tables and the lines that count.
-    pub(super) fn against(
+    /// All rounds of `contenders`, and why some have no run that counts.
+    pub(super) fn rounds_of(
         &mut self,
-        one: &'static Known,
-        other: &'static Known,
-    ) -> Result<(String, Vec<Value>)> {
-        let contenders = round_of(one, other);
-        for &contender in &contenders {
-            self.test(contender)?;
-        }
-        let rounds = self.run(one, other, &contenders)?;
-        let mut text = String::new();
-        for (a, ours) in contenders.iter().enumerate().filter(|(_, c)| c.known.name == one.name) {
-            for (b, theirs) in contenders.iter().enumerate() {
-                if theirs.known.name == other.name && stand_together(*ours, *theirs) {
-                    text.push_str(&table::ratios((a, &ours.name()), (b, &theirs.name()), &rounds));
-                }
-            }
-        }
-        Ok((text, rounds.kept.into_iter().flatten().collect()))
+        contenders: &[Contender],
+    ) -> Result<(Rounds<Value>, Vec<String>)> {
+        let wanted = self.rounds();
+        // A cheap run claims nothing, so it may be disturbed; the table says by how much.
+        let others_max = if self.args.cheap { f64::INFINITY } else { OTHERS_MAX };
+        let watch = Others::watch();
+        let mut runs =
+            Runs { session: self, contenders, watch, out: Vec::new(), missing: Vec::new() };
+        let rounds = run_rounds(wanted, contenders.len(), others_max, &mut runs)?;
+        Ok((rounds, runs.missing))
     }
 
     fn titled(&self, what: &str) -> String {
@@ -93,67 +83,16 @@ impl Session<'_> {
         Settings { direct: contender.direct, memory_budget, ..self.plan.settings.clone() }
     }
 
-    fn test(&mut self, contender: Contender) -> Result<()> {
+    /// Compares a contender with a map.
+    pub(super) fn test(&self, contender: Contender) -> Result<()> {
         let name = contender.name();
-        if self.tested.contains(&name) {
-            return Ok(());
-        }
         self.progress.note(&self.titled(&format!("self-test of {name}")));
         let dir = self.folder()?;
         let settings = self.settings(contender);
         let store = dir.path().join("store");
         selftest::check(contender.known.open, &store, &settings, &SelfTest::default())
             .with_context(|| format!("{name} is not right, its figures mean nothing"))?;
-        self.tested.push(name);
         Ok(())
-    }
-
-    fn run(
-        &mut self,
-        one: &Known,
-        other: &Known,
-        contenders: &[Contender],
-    ) -> Result<Rounds<Value>> {
-        let mut watch = Others::watch();
-        let wanted = self.rounds();
-        // A cheap run claims nothing, so it may be disturbed; the table says by how much.
-        let others_max = if self.args.cheap { f64::INFINITY } else { OTHERS_MAX };
-        let session = std::cell::RefCell::new(&mut *self);
-        run_rounds(
-            wanted,
-            contenders.len(),
-            others_max,
-            |round, place| {
-                let contender = *contenders.get(place).context("no such contender")?;
-                let mut session = session.borrow_mut();
-                let what = format!("{}, round {round}: {}", other.name, contender.name());
-                let what = session.titled(&what);
-                session.progress.run(&what);
-                session.process(contender)
-            },
-            || watch.share(),
-            |reports, ended| {
-                let session = session.borrow();
-                for report in reports {
-                    session.mark(report, one, other, ended);
-                    session.keep(report)?;
-                    forget_timelines(report);
-                }
-                Ok(())
-            },
-        )
-    }
-
-    /// Notes in a report which round it belongs to.
-    fn mark(&self, report: &mut Value, one: &Known, other: &Known, ended: Ended) {
-        if let Some(fields) = report.as_object_mut() {
-            let round = json!({
-                "comparison": self.title, "engine": one.name, "against": other.name,
-                "number": ended.number, "others": ended.others, "counts": ended.counts,
-                "memory_bytes": self.args.memory, "bounded": self.group.is_some(),
-            });
-            fields.insert("round".to_owned(), round);
-        }
     }
 
     /// One run in a process of its own.
@@ -174,6 +113,18 @@ impl Session<'_> {
         serde_json::from_slice(&output.stdout).context("its report")
     }
 
+    /// Notes in a report which round it belongs to.
+    fn mark(&self, report: &mut Value, ended: Ended) {
+        if let Some(fields) = report.as_object_mut() {
+            let round = json!({
+                "comparison": self.title, "engine": self.args.engine, "number": ended.round,
+                "attempt": ended.attempt, "others": ended.others, "counts": ended.counts,
+                "memory_bytes": self.args.memory, "bounded": self.group.is_some(),
+            });
+            fields.insert("round".to_owned(), round);
+        }
+    }
+
     /// Appends a line to the file of lines.
     fn keep(&self, line: &Value) -> Result<()> {
         if let Some(path) = &self.args.out {
@@ -184,10 +135,68 @@ impl Session<'_> {
     }
 }
 
-/// Whether a table of these two forms is listed: those of one kind, and all forms of one side where
-/// the other has but one.
-fn stand_together(one: Contender, other: Contender) -> bool {
-    one.direct == other.direct || !one.known.direct || !other.known.direct
+/// The runs of one comparison while they go on.
+struct Runs<'a, 'b> {
+    session: &'a mut Session<'b>,
+    contenders: &'a [Contender],
+    watch: Others,
+    /// Places of those that could not be run.
+    out: Vec<usize>,
+    /// Why some have no run that counts.
+    missing: Vec<String>,
+}
+
+impl Runs<'_, '_> {
+    fn contender(&self, place: usize) -> Result<Contender> {
+        self.contenders.get(place).copied().context("no such contender")
+    }
+
+    fn is_leading(&self, contender: Contender) -> bool {
+        contender.known.name == self.session.args.engine
+    }
+}
+
+impl Course for Runs<'_, '_> {
+    type Outcome = Value;
+
+    fn run(&mut self, round: usize, contender: usize) -> Result<Value> {
+        let contender = self.contender(contender)?;
+        let what = self.session.titled(&format!("round {round}: {}", contender.name()));
+        self.session.progress.run(&what);
+        self.session.process(contender)
+    }
+
+    fn others(&mut self) -> f64 {
+        self.watch.share()
+    }
+
+    fn busiest(&self) -> String {
+        self.watch.busiest()
+    }
+
+    fn ended(&mut self, report: &mut Value, ended: Ended) -> Result<()> {
+        self.session.mark(report, ended);
+        self.session.keep(report)?;
+        forget_timelines(report);
+        Ok(())
+    }
+
+    /// Nothing can be compared once no form of the leading engine runs.
+    fn missing(&mut self, place: usize, why: Error, out: bool) -> Result<()> {
+        let contender = self.contender(place)?;
+        let why = format!("{}: {why:#}", contender.name());
+        self.session.progress.note(&self.session.titled(&why));
+        if out {
+            self.out.push(place);
+            let mut leading =
+                self.contenders.iter().enumerate().filter(|(_, c)| self.is_leading(**c));
+            if leading.all(|(place, _)| self.out.contains(&place)) {
+                bail!(why);
+            }
+        }
+        self.missing.push(why);
+        Ok(())
+    }
 }
 
 /// Timelines are in the file of lines; in memory those of hundreds of runs would be too much.

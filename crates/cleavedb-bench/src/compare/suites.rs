@@ -35,12 +35,15 @@ pub struct All {
     /// Suites, with commas; all by default.
     #[arg(long)]
     pub suites: Option<String>,
-    /// Rounds of runs that must count.
+    /// Rounds; in each, every engine runs once in every form.
     #[arg(long, default_value_t = PAIRS_MIN)]
     pub pairs: usize,
     /// One round of at most 20,000 items: to see that all works; no claim comes of it.
     #[arg(long)]
     pub cheap: bool,
+    /// Longest time of one phase in seconds, 0 for no limit; loads are never cut short.
+    #[arg(long, default_value_t = 30.0)]
+    pub seconds: f64,
     /// Seed of keys, values and choices.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -132,7 +135,7 @@ impl Suite {
             multi: 32,
             threads: self.threads,
             batch: 1,
-            seconds: None,
+            seconds: (all.seconds > 0.0).then_some(all.seconds),
             memory: ((MEMORY_BYTES * all.scale) as u64).max(MEMORY_BYTES_MIN),
             sync: self.sync,
             pairs: all.pairs,
@@ -164,6 +167,7 @@ fn chosen(all: &All) -> Result<Vec<&'static Suite>> {
 /// Unknown names, a folder that holds runs already, the system's; at the end, peers that failed.
 pub fn run(all: &All) -> Result<()> {
     ensure!(all.scale > 0.0 && all.scale.is_finite(), "--scale takes a number above 0");
+    ensure!(all.seconds >= 0.0 && all.seconds.is_finite(), "--seconds takes a number, or 0");
     let suites = chosen(all)?;
     fs::create_dir_all(&all.out).with_context(|| format!("{}", all.out.display()))?;
     let runs = all.out.join("runs.jsonl");

@@ -12,7 +12,7 @@ use crate::pairs::{OTHERS_MAX, Rounds, Spread};
 use crate::report::bytes;
 use crate::runner::Plan;
 
-/// Runs of A and of B, round by round.
+/// Runs of A and of B that count, round by round.
 type Pairs<'a> = Vec<(&'a Value, &'a Value)>;
 
 /// What all runs have in common.
@@ -20,7 +20,7 @@ pub(super) fn heading(plan: &Plan, title: &str, rounds: usize) -> String {
     format!(
         "# Comparison{}{title}\n\n{} items of {KEY_BYTES} + {}{} bytes, {} threads, \
          batches of {}, zipf \
-         {}, {}, seed {}; {rounds} interleaved rounds.\n",
+         {}, {}, seed {}; {rounds} interleaved rounds{}.\n",
         if title.is_empty() { "" } else { ": " },
         plan.num,
         if plan.mixed_values { "64 to " } else { "" },
@@ -30,6 +30,9 @@ pub(super) fn heading(plan: &Plan, title: &str, rounds: usize) -> String {
         plan.zipf_exponent,
         if plan.settings.sync { "every write synced" } else { "writes survive the process" },
         plan.seed,
+        plan.seconds.map_or_else(String::new, |seconds| format!(
+            "; phases that do not load end after {seconds} s"
+        )),
     )
 }
 
@@ -65,11 +68,19 @@ fn ratio(pairs: &Pairs<'_>, phase: usize, name: &str) -> String {
 /// A heading, the settings, and the table of two contenders, each with its place in a round.
 pub(super) fn ratios(one: (usize, &str), other: (usize, &str), rounds: &Rounds<Value>) -> String {
     let mut out = format!("\n## {} by {}\n\n", one.1, other.1);
-    let pairs: Pairs<'_> =
-        rounds.kept.iter().filter_map(|r| Some((r.get(one.0)?, r.get(other.0)?))).collect();
+    let pairs: Pairs<'_> = rounds
+        .kept
+        .iter()
+        .filter_map(|round| Some((round.get(one.0)?.as_ref()?, round.get(other.0)?.as_ref()?)))
+        .collect();
+    let thrown_away = |place: usize| rounds.thrown_away.get(place).copied().unwrap_or(0);
+    let thrown_away = (thrown_away(one.0), thrown_away(other.0));
     let Some(&(a, b)) = pairs.first() else {
-        let _ =
-            writeln!(out, "No round counts: other processes disturbed all {}.", rounds.thrown_away);
+        let _ = writeln!(
+            out,
+            "No pair counts: {} and {} runs were disturbed by other processes.",
+            thrown_away.0, thrown_away.1
+        );
         return out;
     };
     for report in [a, b] {
@@ -80,10 +91,11 @@ pub(super) fn ratios(one: (usize, &str), other: (usize, &str), rounds: &Rounds<V
     };
     let _ = writeln!(
         out,
-        "- {} rounds count, {} thrown away; others took up to {:.2} of a processor{}; peak memory \
-         {} and {}\n",
+        "- {} pairs count, {} and {} runs thrown away; others took up to {:.2} of a processor{}; \
+         peak memory {} and {}\n",
         pairs.len(),
-        rounds.thrown_away,
+        thrown_away.0,
+        thrown_away.1,
         rounds.others,
         if rounds.others > OTHERS_MAX { " (disturbed: no figure counts)" } else { "" },
         peak(a),
@@ -146,7 +158,7 @@ pub(super) fn waits(name: &str, report: &Value) -> String {
 pub(crate) fn overview(rows: &[Row]) -> String {
     let mut out = String::from("\n## Overview\n\n");
     if rows.is_empty() {
-        out.push_str("No round counts.\n");
+        out.push_str("No pair counts.\n");
         return out;
     }
     for why in rows.iter().filter_map(Row::invalid) {

@@ -26,15 +26,19 @@ fn plans_travel_to_the_other_process() {
 }
 
 #[test]
-fn every_form_of_both_sides_is_in_a_round() {
+fn every_form_of_every_engine_is_in_a_round_once() {
     let known = |name: &str| engines::all().find(|known| known.name == name).unwrap();
-    let names = |other: &str| {
-        let round = round_of(known("cleavedb"), known(other));
+    let names = |others: &[&str]| {
+        let others: Vec<_> = others.iter().map(|name| known(name)).collect();
+        let round = contenders(known("cleavedb"), &others);
         round.into_iter().map(Contender::name).collect::<Vec<_>>()
     };
     let both = ["cleavedb, buffered", "rocksdb, buffered", "cleavedb, direct", "rocksdb, direct"];
-    assert_eq!(names("rocksdb"), both);
-    assert_eq!(names("fjall"), ["cleavedb, buffered", "fjall, buffered", "cleavedb, direct"]);
+    assert_eq!(names(&["rocksdb"]), both);
+    assert_eq!(names(&["fjall"]), ["cleavedb, buffered", "fjall, buffered", "cleavedb, direct"]);
+    let three = names(&["rocksdb", "fjall"]);
+    assert_eq!((three.len(), three[0].as_str()), (5, "cleavedb, buffered"));
+    assert_eq!(three[3], "cleavedb, direct");
 }
 
 #[test]
@@ -43,7 +47,7 @@ fn peers_are_found_and_runs_counted() {
     assert_eq!(there.iter().map(|known| known.name).collect::<Vec<_>>(), ["fjall", "redb"]);
     assert!(missing.is_empty());
     assert!(peers(&args(&["--against", "nonesuch"])).is_err());
-    assert_eq!(runs_ahead(&args(&["--against", "fjall,redb"])).unwrap(), 2 * 3 * 5);
+    assert_eq!(runs_ahead(&args(&["--against", "fjall,redb"])).unwrap(), 4 * 5);
     assert_eq!(runs_ahead(&args(&["--against", "fjall", "--cheap"])).unwrap(), 3);
     assert!(runs_ahead(&args(&["--engine", "nonesuch"])).is_err());
 }
@@ -67,15 +71,22 @@ fn report(speed: f64) -> serde_json::Value {
 
 #[test]
 fn the_table_has_ratios_of_pairs() {
-    let kept = (0..5).map(|n| vec![report(200.0 + f64::from(n)), report(100.0)]).collect();
-    let rounds = Rounds { kept, thrown_away: 3, others: 0.1 };
+    let round = |n| vec![Some(report(200.0 + f64::from(n))), Some(report(100.0))];
+    let mut kept: Vec<_> = (0..5).map(round).collect();
+    // Half a pair is none.
+    kept.push(vec![Some(report(9_999.0)), None]);
+    let rounds = Rounds { kept, thrown_away: vec![1, 2, 4], others: 0.1 };
     let text = table::ratios((0, "one"), (1, "other"), &rounds);
     assert!(text.contains("2.02 (2.00 to 2.04), at least 2.02"), "{text}");
-    assert!(text.contains("3 thrown away") && text.contains("x 1: plain"), "{text}");
+    assert!(
+        text.contains("- 5 pairs count, 1 and 2 runs thrown away") && text.contains("x 1: plain"),
+        "{text}"
+    );
     assert!(text.contains("| 4.0 KiB, 0 B | 4.0 KiB, 0 B |"), "{text}");
     assert!(text.contains("the longest 25 ms after 1.0 s (no reason told)"), "{text}");
-    let none = Rounds { kept: Vec::new(), thrown_away: 20, others: 0.0 };
-    assert!(table::ratios((0, "one"), (1, "other"), &none).contains("No round counts"));
+    let none = Rounds { kept: Vec::new(), thrown_away: vec![20, 0], others: 0.0 };
+    let text = table::ratios((0, "one"), (1, "other"), &none);
+    assert!(text.contains("No pair counts: 20 and 0 runs were disturbed"), "{text}");
 }
 
 #[test]
@@ -99,5 +110,5 @@ fn the_overview_says_whether_peers_were_judged() {
     theirs["phases"][0]["cpu_us_per_operation"] = 50.0.into();
     let text = table::overview(&overview::rows(&[&ours, &theirs]));
     assert!(text.contains("**INVALID**: rocksdb, readrandom: MISSED: 50.0 us"), "{text}");
-    assert!(table::overview(&[]).contains("No round counts"));
+    assert!(table::overview(&[]).contains("No pair counts"));
 }

@@ -1,6 +1,4 @@
-//! Verdicts, disturbed pairs, and the kernel's accounts.
-
-use std::time::Duration;
+//! Verdicts, disturbed runs, and the order of rounds.
 
 use super::*;
 
@@ -23,70 +21,86 @@ fn a_claim_needs_the_median_and_the_lowest_pair() {
     assert_eq!(Spread::of(vec![1.0, f64::NAN]), None);
 }
 
-#[test]
-fn disturbed_rounds_are_repeated_in_order() {
-    let mut order = Vec::new();
-    let mut heard = Vec::new();
-    let mut shares = [0.0, 0.1, 0.0, 0.5, 0.0, 0.15].into_iter();
-    let run = |round, contender| {
-        order.push((round, contender));
-        Ok(order.len())
-    };
-    let rounds = run_rounds(
-        2,
-        3,
-        OTHERS_MAX,
-        run,
-        || shares.next().unwrap(),
-        |outcomes, ended| {
-            heard.push((outcomes.len(), ended.number, ended.counts));
-            Ok(())
-        },
-    )
-    .unwrap();
-    assert_eq!(rounds.kept, [[1, 2, 3], [7, 8, 9]]);
-    assert_eq!(rounds.thrown_away, 1);
-    assert!((rounds.others - 0.15).abs() < 1e-9);
-    let expected: Vec<_> = (1..=3).flat_map(|round| (0..3).map(move |one| (round, one))).collect();
-    assert_eq!(order, expected);
-    assert_eq!(heard, [(3, 1, true), (3, 2, false), (3, 3, true)]);
+/// Gives every run a number; some are disturbed, some fail.
+#[derive(Default)]
+struct Told {
+    runs: Vec<(usize, usize)>,
+    /// Places in `runs` that others disturb.
+    disturbed: Vec<usize>,
+    /// A contender that cannot run from this round on.
+    broken: Option<(usize, usize)>,
+    ended: Vec<(usize, usize, usize, bool)>,
+    missing: Vec<(usize, String, bool)>,
 }
 
-#[test]
-fn a_busy_machine_ends_with_fewer_rounds() {
-    let mut runs = 0;
-    let run = |_, _| {
-        runs += 1;
-        Ok(())
-    };
-    let rounds = run_rounds(5, 2, OTHERS_MAX, run, || 1.0, |_, _| Ok(())).unwrap();
-    assert_eq!((rounds.kept.len(), rounds.thrown_away, runs), (0, 20, 40));
-}
+impl Course for Told {
+    type Outcome = usize;
 
-#[test]
-fn the_kernels_accounts_are_read_right() {
-    let stat = "cpu  10 20 30 1000 500 1 2 3 99 99\ncpu0 1 1 1 1 1 1 1 1 0 0\n";
-    assert_eq!(busy_ticks(stat), 10 + 20 + 30 + 1 + 2 + 3);
-    let own = "7 (a) b c) S 1 2 3 4 5 6 7 8 9 10 100 20 3 4 20 0 1 0 5";
-    assert_eq!(own_ticks(own), 127);
-    let kernel = "9 (kworker/0:1) I 2 0 0 0 -1 69238880 0 0 0 0 5 40 0 0 20 0 1 0 5";
-    assert_eq!(kernel_ticks(kernel), 45);
-    assert_eq!(kernel_ticks(own), 0);
-    assert_eq!((busy_ticks(""), own_ticks(""), kernel_ticks("")), (0, 0, 0));
-}
-
-#[test]
-fn own_work_is_not_that_of_others() {
-    let before = ticks();
-    let start = Instant::now();
-    let mut sum = 0u64;
-    let mut after = before;
-    // Until the kernel has brought both accounts up to date; it does not do so at once.
-    while (after.0 == before.0 || after.1 == before.1) && start.elapsed() < Duration::from_secs(60)
-    {
-        sum = std::hint::black_box(sum + 1);
-        after = ticks();
+    fn run(&mut self, round: usize, contender: usize) -> Result<usize> {
+        if self.broken.is_some_and(|(one, from)| one == contender && round >= from) {
+            return Err(anyhow!("broken"));
+        }
+        self.runs.push((round, contender));
+        Ok(self.runs.len())
     }
-    assert!(after.1 > before.1, "no time was charged");
-    assert!(after.0 > before.0, "the machine was never busy");
+    fn others(&mut self) -> f64 {
+        if self.disturbed.contains(&self.runs.len()) { 0.5 } else { 0.125 }
+    }
+    fn busiest(&self) -> String {
+        "somebody".to_owned()
+    }
+    fn ended(&mut self, _: &mut usize, ended: Ended) -> Result<()> {
+        self.ended.push((ended.round, ended.contender, ended.attempt, ended.counts));
+        Ok(())
+    }
+    fn missing(&mut self, contender: usize, why: Error, out: bool) -> Result<()> {
+        self.missing.push((contender, why.to_string(), out));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_disturbed_run_is_repeated_at_once_and_nothing_else_is() {
+    let mut told = Told { disturbed: vec![2, 3], ..Told::default() };
+    let rounds = run_rounds(2, 3, OTHERS_MAX, &mut told).unwrap();
+    // Contender 1 runs three times before contender 2 runs at all.
+    assert_eq!(told.runs, [(1, 0), (1, 1), (1, 1), (1, 1), (1, 2), (2, 2), (2, 1), (2, 0)]);
+    assert_eq!(rounds.kept, [[Some(1), Some(4), Some(5)], [Some(8), Some(7), Some(6)]]);
+    assert_eq!(rounds.thrown_away, [0, 2, 0]);
+    assert!((rounds.others - 0.125).abs() < 1e-9);
+    let tries: Vec<_> = told.ended.iter().filter(|ended| ended.1 == 1).copied().collect();
+    assert_eq!(tries, [(1, 1, 1, false), (1, 1, 2, false), (1, 1, 3, true), (2, 1, 1, true)]);
+    assert!(told.missing.is_empty());
+}
+
+#[test]
+fn a_busy_machine_leaves_places_empty_and_says_who_it_was() {
+    let mut told = Told { disturbed: (2..=6).collect(), ..Told::default() };
+    let rounds = run_rounds(2, 2, OTHERS_MAX, &mut told).unwrap();
+    assert_eq!(rounds.kept, [[Some(1), None], [Some(8), Some(7)]]);
+    assert_eq!(rounds.thrown_away, [0, TRIES_MAX]);
+    let [(1, why, false)] = told.missing.as_slice() else { panic!("{:?}", told.missing) };
+    assert!(why.contains("round 1") && why.contains("processor: somebody"), "{why}");
+}
+
+#[test]
+fn who_fails_is_left_out_and_the_others_go_on() {
+    let mut told = Told { broken: Some((1, 2)), ..Told::default() };
+    let rounds = run_rounds(3, 2, OTHERS_MAX, &mut told).unwrap();
+    assert_eq!(rounds.kept, [[Some(1), Some(2)], [Some(3), None], [Some(4), None]]);
+    assert_eq!(told.missing, [(1, "broken".to_owned(), true)]);
+}
+
+#[test]
+fn rounds_begin_with_another_and_change_direction() {
+    assert_eq!(order(1, 5, 5), [0, 1, 2, 3, 4]);
+    assert_eq!(order(2, 5, 5), [4, 3, 2, 1, 0]);
+    assert_eq!(order(3, 5, 5), [1, 2, 3, 4, 0]);
+    assert_eq!(order(5, 5, 5), [3, 4, 0, 1, 2]);
+    for round in 1..=5 {
+        let mut all = order(round, 5, 13);
+        all.sort_unstable();
+        assert_eq!(all, (0..13).collect::<Vec<_>>());
+    }
+    assert!(order(1, 1, 0).is_empty());
 }

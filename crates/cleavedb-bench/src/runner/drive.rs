@@ -61,11 +61,11 @@ impl<'a> Driver<'a> {
     }
 
     /// Takes every step until the generator or the time is up.
-    pub(super) fn run(mut self, steps: Generator<'_>, progress: &Progress) -> Result<Outcome> {
+    pub(super) fn run(mut self, mut steps: Generator<'_>, progress: &Progress) -> Result<Outcome> {
         self.start = progress.start;
         self.before = Some(Instant::now().max(progress.start));
         let mut since_look = 0;
-        for step in steps {
+        while let Some(step) = steps.next() {
             self.step(step)?;
             since_look += 1;
             // A scan is long: look at the clock after each.
@@ -74,6 +74,7 @@ impl<'a> Driver<'a> {
                 since_look = 0;
                 let late = progress.deadline.zip(self.before).is_some_and(|(end, now)| now >= end);
                 if late || progress.stop.load(Ordering::Relaxed) {
+                    self.outcome.cut_short = steps.remaining() > 0;
                     break;
                 }
             }

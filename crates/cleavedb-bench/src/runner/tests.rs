@@ -89,13 +89,22 @@ fn a_phase_ends_with_its_last_call_not_when_somebody_notices() {
 #[test]
 fn a_time_limit_ends_a_phase() {
     let plan = Plan {
-        phases: vec![Phase::FillSeq, Phase::ReadRandom],
+        phases: vec![Phase::FillSeq, Phase::FillReplace, Phase::ReadRandom, Phase::Scan],
+        num: 2_000,
         operations: Some(u64::MAX / 2),
-        seconds: Some(0.05),
+        seconds: Some(1e-9),
         ..tiny()
     };
     let report = run_in_temp(&plan).unwrap();
-    assert!(report.phases[1].operations > 0);
+    let [load, replaced, read, _] = report.phases.as_slice() else { panic!("{report}") };
+    // What follows needs the load whole.
+    assert_eq!((load.operations, load.cut_short), (2_000, false));
+    assert_eq!((replaced.operations, replaced.cut_short), (2_000, false));
+    assert!(read.operations > 0 && read.operations < 2_000 && read.cut_short);
+    assert!(report.to_string().contains("(cut short)"));
+    // A limit that is not reached cuts nothing.
+    let report = run_in_temp(&Plan { operations: Some(100), seconds: Some(3e3), ..plan }).unwrap();
+    assert!(report.phases.iter().all(|phase| !phase.cut_short));
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn known_shape() -> Shape {
         mixed_values: false,
         batch: 1,
         sync: false,
-        limited: false,
+        cut_short: false,
         operations: 5_000_000,
         memory_bytes: 2 << 30,
     }
@@ -68,7 +68,7 @@ fn another_shape_is_not_judged() {
         |shape| shape.mixed_values = true,
         |shape| shape.memory_bytes = 1 << 30,
         |shape| shape.sync = true,
-        |shape| shape.limited = true,
+        |shape| shape.cut_short = true,
     ];
     assert!(others.into_iter().all(|change| why(change).is_some()));
     assert!(why(|shape| shape.operations = 99_999).is_some());
@@ -86,10 +86,15 @@ fn a_shape_is_read_from_a_line() {
         },
         "round": {"memory_bytes": 2u64 << 30},
     });
-    assert_eq!(Shape::of(&run).differs(), None);
+    assert_eq!(Shape::of(&run, 0).differs(), None);
     let mut limited = run.clone();
     limited["plan"]["seconds"] = 5.0.into();
-    assert!(Shape::of(&limited).differs().is_some());
+    assert!(Shape::of(&limited, 0).differs().is_some());
+    // A limit that is not reached changes nothing; a phase cut short changes what follows.
+    let phases = [false, true, false].map(|cut| serde_json::json!({"cut_short": cut}));
+    limited["phases"] = phases.to_vec().into();
+    let differ = [0, 1, 2].map(|place| Shape::of(&limited, place).differs().is_some());
+    assert_eq!(differ, [false, true, true]);
     // A line of which too little is known is not judged.
-    assert!(Shape::of(&Value::Null).differs().is_some());
+    assert!(Shape::of(&Value::Null, 0).differs().is_some());
 }

@@ -13,7 +13,7 @@ fn run(engine: &str, direct: bool, number: u64, phases: &[(&str, f64, f64)]) -> 
             "settings": {"direct": direct},
         },
         "round": {
-            "comparison": "", "engine": "cleavedb", "against": "rocksdb", "number": number,
+            "comparison": "", "engine": "cleavedb", "number": number, "attempt": 1,
             "counts": true, "memory_bytes": 2u64 << 30,
         },
         "phases": phases,
@@ -106,4 +106,35 @@ fn limits_belong_to_their_comparison() {
     lines.push(limits("", 22_000.0));
     let rows = rows_of(&lines);
     assert_eq!((rows[0].limit, rows[1].limit), (Some(22_000.0), None));
+}
+
+/// One run of the leading engine is the partner of every peer of its round.
+#[test]
+fn all_peers_share_the_leading_engines_runs() {
+    let mut lines = rounds();
+    for number in 1..=5 {
+        lines.push(run("fjall", false, number, &[("fillrandom", 50.0, 12.0)]));
+    }
+    let fjall: Vec<_> = rows_of(&lines).into_iter().filter(|row| row.peer == "fjall").collect();
+    let [load] = fjall.as_slice() else { panic!("{fjall:?}") };
+    let rate = load.rate.unwrap();
+    assert!(rate.pairs == 5 && (rate.median - 6.06).abs() < 1e-9, "{rate:?}");
+}
+
+/// Lines of older comparisons say whom a run stood against.
+#[test]
+fn runs_for_one_peer_are_not_anothers() {
+    let with = |mut line: Value, peer: &str| {
+        line["round"]["against"] = peer.into();
+        line
+    };
+    let lines = [
+        with(run("cleavedb", false, 1, &[("fillrandom", 100.0, 1.0)]), "rocksdb"),
+        with(run("rocksdb", false, 1, &[("fillrandom", 100.0, 1.0)]), "rocksdb"),
+        with(run("cleavedb", false, 1, &[("fillrandom", 300.0, 1.0)]), "fjall"),
+        with(run("fjall", false, 1, &[("fillrandom", 100.0, 1.0)]), "fjall"),
+    ];
+    let rows = rows_of(&lines);
+    let rates: Vec<_> = rows.iter().map(|row| (row.peer.as_str(), row.ours.rate)).collect();
+    assert_eq!(rates, [("rocksdb", 100.0), ("fjall", 300.0)]);
 }

@@ -37,6 +37,8 @@ fn scale_one_has_the_shape_of_the_known_figures() {
     let args = SUITES[0].args(&all(&["--scale", "1"]));
     assert_eq!((args.num, args.memory), (5_000_000, 2 << 30));
     assert_eq!((args.threads, args.value_size, args.sync), (2, 1_024, false));
+    assert_eq!(args.seconds, Some(30.0));
+    assert_eq!(SUITES[0].args(&all(&["--seconds", "0"])).seconds, None);
     let small = SUITES[0].args(&all(&["--scale", "0.000001"]));
     assert_eq!((small.num, small.memory), (ITEMS_MIN, MEMORY_BYTES_MIN));
 }
@@ -48,5 +50,6 @@ fn nothing_is_run_on_top_of_older_runs() {
     let mut all = all(&["--against", "fjall", "--cheap"]);
     all.out = dir.path().to_owned();
     assert!(run(&all).unwrap_err().to_string().contains("exists"));
-    assert!(run(&All { scale: 0.0, ..all }).is_err());
+    assert!(run(&All { scale: 0.0, ..all.clone() }).is_err());
+    assert!(run(&All { seconds: -1.0, ..all }).is_err());
 }
