@@ -7,6 +7,8 @@
 
 #[cfg(feature = "peers")]
 pub mod compare;
+#[cfg(feature = "peers")]
+pub mod count;
 pub mod data;
 pub mod device;
 pub mod distribution;

@@ -128,6 +128,14 @@ pub fn processor_time() -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
+/// Is called just before and just after a phase, for tools that watch the process from outside:
+/// callgrind can be told to write down what it has counted when a function is entered.
+#[inline(never)]
+pub fn phase_boundary(place: usize) {
+    // Something has to be in it, or there would be nothing to enter.
+    std::hint::black_box(place);
+}
+
 /// The figure on the line `name` of a file of the kernel such as `/proc/self/status`, in the unit
 /// it stands in; 0 where there is none.
 fn kernel_figure(path: &str, name: &str) -> u64 {

@@ -21,7 +21,9 @@ use crate::device::{Probe, probe};
 use crate::distribution::ZIPF_EXPONENT;
 use crate::engine::{Engine, EngineStats, Settings};
 use crate::engines;
-use crate::measure::{DeviceBytes, Latencies, Timeline, peak_memory_bytes, processor_time};
+use crate::measure::{
+    DeviceBytes, Latencies, Timeline, peak_memory_bytes, phase_boundary, processor_time,
+};
 use crate::phase::Phase;
 use crate::report::{PhaseReport, Report};
 use crate::workload::{Generator, Mix, Shape};
@@ -71,6 +73,9 @@ pub struct Plan {
     /// for after the phase, and the engine is not closed.
     #[serde(default)]
     pub abandoned: bool,
+    /// Whether instructions are being counted: then nothing looks at the engine during a phase.
+    #[serde(default)]
+    pub counted: bool,
     /// How the engine is opened.
     pub settings: Settings,
 }
@@ -96,6 +101,7 @@ impl Default for Plan {
             device_bytes: Probe::default().file_bytes,
             device_seconds: Probe::default().read_time.as_secs_f64(),
             abandoned: false,
+            counted: false,
             settings: Settings::default(),
         }
     }
@@ -264,7 +270,8 @@ impl Stage<'_> {
     fn run(&self, observer: &mut dyn Observer) -> Result<PhaseReport> {
         observer.started(self.phase, self.plan.shape().steps(self.phase));
         let stats_before = self.engine.stats();
-        let mut watch = watch::Watch::begin(self.engine);
+        let mut watch = watch::Watch::begin(self.engine, !self.plan.counted);
+        phase_boundary(0);
         let (processor_before, device_before) = (processor_time(), DeviceBytes::now());
         let asked_before = DeviceBytes::asked();
         let start = Instant::now();
@@ -280,10 +287,11 @@ impl Stage<'_> {
             settle_seconds = settling.elapsed().as_secs_f64();
         }
         let processor = processor_time().saturating_sub(processor_before);
-        let stats = self.engine.stats();
-        let operations = outcome.operations.max(1) as f64;
         let device_bytes = DeviceBytes::now().since(device_before);
         let process_bytes = DeviceBytes::asked().since(asked_before);
+        phase_boundary(1);
+        let stats = self.engine.stats();
+        let operations = outcome.operations.max(1) as f64;
         let (disk_timeline, waits) = watch.finish(outcome.long.count, outcome.long.longest);
         Ok(PhaseReport {
             phase: self.phase,

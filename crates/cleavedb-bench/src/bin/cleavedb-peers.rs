@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 use cleavedb_bench::peers::absent;
 use cleavedb_bench::selftest::{SelfTest, check};
-use cleavedb_bench::{Plan, Settings, Silent, compare, engines, experiments, limit};
+use cleavedb_bench::{Plan, Settings, Silent, compare, count, engines, experiments, limit};
 
 #[derive(Parser)]
 #[command(version, about = "Measures CleaveDB beside other engines.")]
@@ -61,6 +61,10 @@ enum Command {
         #[arg(long)]
         dir: PathBuf,
     },
+    /// Exact instructions and bytes for an operation, counted by callgrind (valgrind).
+    ///
+    /// Example: cleavedb-peers count --engines cleavedb,rocksdb --phases fillrandom,readrandom
+    Count(count::Args),
     /// One page with plots, made from the lines that `compare --out` keeps.
     Page {
         /// The lines of JSON.
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Command::Run { plan, dir, group } => run(&plan, &dir, group.as_deref()),
         Command::Page { runs, page } => write_page(&runs, &page),
         Command::Compare(args) => compare_some(&args),
+        Command::Count(args) => count_some(&args),
         Command::All(all) => compare::suites::run(&all),
         Command::Experiment(args) => {
             experiments::command::experiment(&args).map(|text| print(&text))
@@ -102,6 +107,13 @@ fn compare_some(args: &compare::Args) -> Result<()> {
     let found = compare::compare(args, "", &mut progress)?;
     print(&found.text);
     ensure!(found.failed.is_empty(), "not everything was measured: {}", found.failed.join("; "));
+    Ok(())
+}
+
+fn count_some(args: &count::Args) -> Result<()> {
+    let (text, failed) = count::count(args)?;
+    print(&text);
+    ensure!(failed.is_empty(), "not everything was counted: {}", failed.join("; "));
     Ok(())
 }
 

@@ -37,7 +37,8 @@ struct Grown {
 pub(super) struct Watch<'a> {
     engine: &'a dyn Engine,
     start: Instant,
-    next: Instant,
+    /// When to look next, if at all before the end.
+    next: Option<Instant>,
     last_seconds: f64,
     before: Stalls,
     last: Stalls,
@@ -46,8 +47,8 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Begins with a phase that starts now; looks once.
-    pub(super) fn begin(engine: &'a dyn Engine) -> Self {
+    /// Begins with a phase that starts now; looks once, and if it `repeats`, during the phase.
+    pub(super) fn begin(engine: &'a dyn Engine, repeats: bool) -> Self {
         let stats = engine.stats();
         let stalls = stalls_of(&stats.detail);
         let mut disk = Timeline::default();
@@ -56,7 +57,7 @@ impl<'a> Watch<'a> {
         Self {
             engine,
             start,
-            next: start + LOOK_INTERVAL,
+            next: repeats.then(|| start + LOOK_INTERVAL),
             last_seconds: 0.0,
             before: stalls.clone(),
             last: stalls,
@@ -67,7 +68,7 @@ impl<'a> Watch<'a> {
 
     /// Looks if it is time to.
     pub(super) fn maybe_look(&mut self) {
-        if Instant::now() >= self.next {
+        if self.next.is_some_and(|next| Instant::now() >= next) {
             self.look();
         }
     }
@@ -87,7 +88,8 @@ impl<'a> Watch<'a> {
         self.last = stalls;
         self.last_seconds = seconds;
         let cost = begun.elapsed();
-        self.next = Instant::now() + LOOK_INTERVAL.max(cost * LOOK_COST_FACTOR);
+        let pause = LOOK_INTERVAL.max(cost * LOOK_COST_FACTOR);
+        self.next = self.next.and_then(|_| Instant::now().checked_add(pause));
     }
 
     /// A last look; `count` calls were long, `longest` are the longest of them.
