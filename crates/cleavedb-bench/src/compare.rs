@@ -163,7 +163,7 @@ pub fn compare(args: &Args, title: &str, progress: &mut Progress) -> Result<Foun
     let mut lines = vec![session.limits()?];
     text.extend(lines.iter().map(|line| format!("\nLimits: {}\n", limits::sentences(line))));
     let mut failed = Vec::new();
-    let contenders = tested(&session, first, &others, &mut failed);
+    let contenders = tested(&mut session, first, &others, &mut failed);
     match contenders.and_then(|contenders| {
         session.rounds_of(&contenders).map(|(rounds, missing)| (contenders, rounds, missing))
     }) {
@@ -184,7 +184,7 @@ pub fn compare(args: &Args, title: &str, progress: &mut Progress) -> Result<Foun
 /// The contenders that are right, in the order of the first round. What is wrong with a peer goes
 /// to `failed`.
 fn tested(
-    session: &Session<'_>,
+    session: &mut Session<'_>,
     first: &'static Known,
     others: &[&'static Known],
     failed: &mut Vec<String>,

@@ -2,6 +2,7 @@
 //! comparison keeps. Plots are vector graphics within the page.
 //!
 //! - G1: figures of several runs of one engine in one form are medians; their number is printed.
+//!   Runs that others disturbed are left out.
 //! - G2: runs with different plans are not mixed: each plan has a part of its own.
 
 mod plots;
@@ -74,8 +75,13 @@ pub fn overview(lines: &str) -> Result<String> {
 /// A line that is neither a run nor limits; no run at all.
 pub fn page(lines: &str) -> Result<String> {
     let all = parse(lines)?;
-    let runs: Vec<&Value> = all.iter().filter(|line| line.get("phases").is_some()).collect();
+    let mut runs: Vec<&Value> = all.iter().filter(|line| line.get("phases").is_some()).collect();
     ensure!(!runs.is_empty(), "there is no run");
+    let disturbed = |run: &Value| run.pointer("/round/counts") == Some(&Value::Bool(false));
+    // Better a page of disturbed runs than none.
+    if !runs.iter().all(|run| disturbed(run)) {
+        runs.retain(|run| !disturbed(run));
+    }
     let mut out = String::from(HEAD);
     let _ = writeln!(out, "<h1>Engines compared</h1><p>{}</p>", escape(&machine()));
     tables::overview(&mut out, &overview::rows(&all.iter().collect::<Vec<_>>()));

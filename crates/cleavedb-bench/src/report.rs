@@ -205,19 +205,23 @@ fn row(phase: &PhaseReport) -> String {
     row
 }
 
-/// The long calls and delays of a phase, from its JSON, in words; `None` if there were none.
+/// The long calls and delays of a phase over several runs, from their JSON, in words: all of them
+/// counted, the longest of all, every reason; `None` if there were none.
 #[must_use]
-pub fn waits_of(figures: &serde_json::Value) -> Option<String> {
+pub fn waits_of(runs: &[&serde_json::Value]) -> Option<String> {
     use serde_json::Value;
-    let waits = figures.get("waits")?;
     let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
     let float = |value: &Value, name: &str| value.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+    let waits = || runs.iter().filter_map(|figures| figures.get("waits"));
     let mut out = String::new();
-    let count = number(waits, "count");
+    let count: u64 = waits().map(|waits| number(waits, "count")).sum();
     if count > 0 {
-        let _ = write!(out, "{count} calls above {} ms", number(waits, "above_ms"));
+        let above = waits().map(|waits| number(waits, "above_ms")).max().unwrap_or(0);
+        let _ = write!(out, "{count} calls above {above} ms");
     }
-    if let Some(wait) = waits.get("longest").and_then(|longest| longest.get(0)) {
+    let longest = waits().filter_map(|waits| waits.get("longest")?.get(0));
+    let length = |wait: &&Value| float(wait, "milliseconds");
+    if let Some(wait) = longest.max_by(|one, other| length(one).total_cmp(&length(other))) {
         let reasons = wait.get("reasons").and_then(Value::as_array).into_iter().flatten();
         let reasons: Vec<_> = reasons.filter_map(Value::as_str).collect();
         let _ = write!(
@@ -228,10 +232,17 @@ pub fn waits_of(figures: &serde_json::Value) -> Option<String> {
             if reasons.is_empty() { "no reason told".to_owned() } else { reasons.join(", ") },
         );
     }
-    for (reason, stall) in waits.get("stalls").and_then(Value::as_object).into_iter().flatten() {
+    let mut stalls = BTreeMap::<&str, Stall>::new();
+    let all = waits().filter_map(|waits| waits.get("stalls")?.as_object()).flatten();
+    for (reason, stall) in all {
+        let sum = stalls.entry(reason).or_default();
+        sum.count += number(stall, "count");
+        sum.micros += number(stall, "micros");
+    }
+    for (reason, stall) in stalls {
         let between = if out.is_empty() { "" } else { "; " };
-        let seconds = number(stall, "micros") as f64 / 1e6;
-        let _ = write!(out, "{between}{reason}: {} delays, {seconds:.2} s", number(stall, "count"));
+        let seconds = stall.micros as f64 / 1e6;
+        let _ = write!(out, "{between}{reason}: {} delays, {seconds:.2} s", stall.count);
     }
     (!out.is_empty()).then_some(out)
 }

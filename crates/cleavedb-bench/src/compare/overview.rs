@@ -44,6 +44,8 @@ pub(crate) struct Row {
     pub(crate) peer: String,
     /// The phase.
     pub(crate) phase: Phase,
+    /// Which comparison it is, and which phase of it, in the order they ran.
+    pub(crate) place: (usize, usize),
     /// The better form of the engine that the claims are about.
     pub(crate) ours: Side,
     /// The better form of the peer.
@@ -62,6 +64,23 @@ impl Row {
     /// Its place: the median ratio of rates, unknown ones last.
     fn order(&self) -> f64 {
         self.rate.map_or(f64::INFINITY, |spread| spread.median)
+    }
+
+    /// The phase's name, with the comparison's before it where there are several.
+    pub(crate) fn name(&self) -> String {
+        match self.comparison.as_str() {
+            "" => self.phase.to_string(),
+            title => format!("{title}: {}", self.phase),
+        }
+    }
+
+    /// The medians of both ratios.
+    fn cell(&self) -> String {
+        let short = |spread: Option<Spread>| {
+            spread.map_or_else(|| "-".to_owned(), |spread| format!("{:.2}", spread.median))
+        };
+        let mark = if self.invalid().is_some() { " INVALID" } else { "" };
+        format!("{} / {}{mark}", short(self.rate), short(self.cpu))
     }
 
     /// The sentence that makes a comparison invalid, if this row does.
@@ -128,11 +147,16 @@ pub(crate) fn rows(lines: &[&Value]) -> Vec<Row> {
         let limits = lines.iter().find(|line| {
             line.get("limits").is_some() && text(line, "/limits/comparison") == comparison
         });
+        let of_it = |line: &&Value| {
+            line.get("round").is_some() && text(line, "/round/comparison") == comparison
+        };
+        let order = lines.iter().position(of_it).unwrap_or(0);
         let first = versus.ours.values().flat_map(BTreeMap::values).next();
         let phases = first.and_then(|run| run.get("phases")?.as_array());
         for (place, figures) in phases.into_iter().flatten().enumerate() {
             if let Ok(phase) = text(figures, "/phase").parse() {
-                rows.extend(versus.row(place, phase, comparison, peer, limits.copied()));
+                let row = versus.row((order, place), phase, comparison, peer, limits.copied());
+                rows.extend(row);
             }
         }
     }
@@ -143,7 +167,7 @@ pub(crate) fn rows(lines: &[&Value]) -> Vec<Row> {
 impl Versus<'_> {
     fn row(
         &self,
-        place: usize,
+        (order, place): (usize, usize),
         phase: Phase,
         comparison: &str,
         peer: &str,
@@ -159,6 +183,7 @@ impl Versus<'_> {
             comparison: comparison.to_owned(),
             peer: peer.to_owned(),
             phase,
+            place: (order, place),
             rate: ratio(a, b, place, RATE),
             cpu: ratio(a, b, place, CPU),
             floor: floor::judge(&shape, peer, phase, &measured),
@@ -195,43 +220,36 @@ fn ratio(a: &Runs<'_>, b: &Runs<'_>, place: usize, name: &str) -> Option<Spread>
     Spread::of(a.iter().filter_map(of_round).collect())
 }
 
-/// Engine by phase: for each peer the ratio of rates and of processor time in each phase.
+/// Phase by engine: in each phase the ratio of rates and of processor time to each peer.
 pub(crate) struct Matrix {
-    /// Phases, in order, with the comparison's title before them where there are several.
-    pub(crate) columns: Vec<String>,
-    /// Peers, the one with the worst ratio first, and their cells.
-    pub(crate) peers: Vec<(String, Vec<Option<String>>)>,
+    /// Peers, the one with the worst ratio first.
+    pub(crate) peers: Vec<String>,
+    /// Phases in the order they ran, and their cells.
+    pub(crate) phases: Vec<(String, Vec<Option<String>>)>,
 }
 
 /// The matrix of rows that are sorted, worst first.
 pub(crate) fn matrix(rows: &[Row]) -> Matrix {
-    let column = |row: &Row| match row.comparison.as_str() {
-        "" => row.phase.to_string(),
-        title => format!("{title}: {}", row.phase),
-    };
-    let place = |row: &Row| Phase::ALL.iter().position(|phase| *phase == row.phase);
-    let mut order: Vec<_> =
-        rows.iter().map(|row| (row.comparison.clone(), place(row), column(row))).collect();
-    order.sort();
-    order.dedup();
-    let columns: Vec<String> = order.into_iter().map(|(.., column)| column).collect();
-    let mut peers: Vec<(String, Vec<Option<String>>)> = Vec::new();
+    let mut peers: Vec<String> = Vec::new();
     for row in rows {
-        if !peers.iter().any(|(peer, _)| *peer == row.peer) {
-            peers.push((row.peer.clone(), vec![None; columns.len()]));
-        }
-        let cell = peers.iter_mut().find(|(peer, _)| *peer == row.peer).and_then(|(_, cells)| {
-            cells.get_mut(columns.iter().position(|name| *name == column(row))?)
-        });
-        if let Some(cell) = cell {
-            let short = |spread: Option<Spread>| {
-                spread.map_or_else(|| "-".to_owned(), |spread| format!("{:.2}", spread.median))
-            };
-            let mark = if row.invalid().is_some() { " INVALID" } else { "" };
-            *cell = Some(format!("{} / {}{mark}", short(row.rate), short(row.cpu)));
+        if !peers.contains(&row.peer) {
+            peers.push(row.peer.clone());
         }
     }
-    Matrix { columns, peers }
+    let mut order: Vec<&Row> = rows.iter().collect();
+    order.sort_by_key(|row| row.place);
+    let mut phases: Vec<(String, Vec<Option<String>>)> = Vec::new();
+    for row in order {
+        if phases.last().is_none_or(|(name, _)| *name != row.name()) {
+            phases.push((row.name(), vec![None; peers.len()]));
+        }
+        let column = peers.iter().position(|peer| *peer == row.peer);
+        let cells = phases.last_mut().map(|(_, cells)| cells);
+        if let Some(cell) = cells.zip(column).and_then(|(cells, column)| cells.get_mut(column)) {
+            *cell = Some(row.cell());
+        }
+    }
+    Matrix { peers, phases }
 }
 
 #[cfg(test)]

@@ -3,19 +3,21 @@
 
 use std::time::{Duration, Instant};
 
-/// Counts runs.
+/// Counts runs, over all suites.
 #[derive(Debug)]
 pub struct Progress {
     begun: Instant,
     done: usize,
     total: usize,
+    /// Engines with their settings that have passed the self-test: suites need not repeat it.
+    pub(super) tested: Vec<String>,
 }
 
 impl Progress {
     /// Begins with `total` runs ahead; runs that are repeated come on top.
     #[must_use]
     pub fn of(total: usize) -> Self {
-        Self { begun: Instant::now(), done: 0, total }
+        Self { begun: Instant::now(), done: 0, total, tested: Vec::new() }
     }
 
     /// Says what begins that is no run.

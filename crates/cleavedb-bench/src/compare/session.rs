@@ -84,14 +84,19 @@ impl Session<'_> {
     }
 
     /// Compares a contender with a map.
-    pub(super) fn test(&self, contender: Contender) -> Result<()> {
+    pub(super) fn test(&mut self, contender: Contender) -> Result<()> {
         let name = contender.name();
+        let settings = self.settings(contender);
+        let tested = format!("{name} {}", serde_json::to_string(&settings)?);
+        if self.progress.tested.contains(&tested) {
+            return Ok(());
+        }
         self.progress.note(&self.titled(&format!("self-test of {name}")));
         let dir = self.folder()?;
-        let settings = self.settings(contender);
         let store = dir.path().join("store");
         selftest::check(contender.known.open, &store, &settings, &SelfTest::default())
             .with_context(|| format!("{name} is not right, its figures mean nothing"))?;
+        self.progress.tested.push(tested);
         Ok(())
     }
 

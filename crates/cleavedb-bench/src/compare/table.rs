@@ -110,10 +110,22 @@ pub(super) fn ratios(one: (usize, &str), other: (usize, &str), rounds: &Rounds<V
     for phase in 0..phases {
         out.push_str(&row(&pairs, phase));
     }
-    for (name, report) in [(one.1, a), (other.1, b)] {
-        out.push_str(&waits(name, report));
+    let (ours, theirs): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+    for (name, reports) in [(one.1, ours), (other.1, theirs)] {
+        out.push_str(&waits(name, &reports));
     }
     out
+}
+
+/// Device bytes read and written in a phase, medians over the runs.
+fn moved(runs: &[&Value], phase: usize) -> String {
+    let one = |name: &str| {
+        let figure =
+            |run: &&Value| run.get("phases")?.get(phase)?.get("device_bytes")?.get(name)?.as_f64();
+        let figures = Spread::of(runs.iter().filter_map(figure).collect());
+        figures.map_or_else(|| "-".to_owned(), |spread| bytes(spread.median as u64))
+    };
+    format!("{}, {}", one("read"), one("written"))
 }
 
 fn row(pairs: &Pairs<'_>, phase: usize) -> String {
@@ -129,12 +141,8 @@ fn row(pairs: &Pairs<'_>, phase: usize) -> String {
     let (speed, cpu) = ("operations_per_second", "cpu_us_per_operation");
     let ((sa, sb), (ca, cb)) = (sides(speed), sides(cpu));
     let (wa, wb) = sides("device_write_amplification");
-    let moved = |report: Option<&Value>| {
-        let all = report.and_then(|run| run.get("phases")?.get(phase)?.get("device_bytes"));
-        let one = |name| all.and_then(|all| all.get(name)?.as_u64()).unwrap_or(0);
-        format!("{}, {}", bytes(one("read")), bytes(one("written")))
-    };
-    let (da, db) = (moved(first), moved(pairs.first().map(|pair| pair.1)));
+    let (ours, theirs): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
+    let (da, db) = (moved(&ours, phase), moved(&theirs, phase));
     format!(
         "| {} | {sa} | {sb} | {} | {ca} | {cb} | {} | {wa} | {wb} | {da} | {db} |\n",
         name.unwrap_or("?"),
@@ -143,15 +151,22 @@ fn row(pairs: &Pairs<'_>, phase: usize) -> String {
     )
 }
 
-/// The waits of the first run, with the engine's reasons; nothing if nobody waited.
-pub(super) fn waits(name: &str, report: &Value) -> String {
+/// The waits of all runs that count, with the engine's reasons; nothing if nobody waited.
+pub(super) fn waits(name: &str, reports: &[&Value]) -> String {
     let mut lines = String::new();
-    for figures in report.get("phases").and_then(Value::as_array).into_iter().flatten() {
-        if let Some(line) = crate::report::waits_of(figures) {
-            let _ = writeln!(lines, "- {}: {line}", text(figures, "phase"));
+    let phases = |run: &Value| run.get("phases").and_then(Value::as_array).map_or(0, Vec::len);
+    for place in 0..reports.first().map_or(0, |run| phases(run)) {
+        let figures: Vec<_> =
+            reports.iter().filter_map(|run| run.get("phases")?.get(place)).collect();
+        let phase = figures.first().map_or("?", |figures| text(figures, "phase"));
+        if let Some(line) = crate::report::waits_of(&figures) {
+            let _ = writeln!(lines, "- {phase}: {line}");
         }
     }
-    if lines.is_empty() { lines } else { format!("\nWaits of {name}, first run:\n\n{lines}") }
+    if lines.is_empty() {
+        return lines;
+    }
+    format!("\nWaits of {name} in the {} runs that count:\n\n{lines}", reports.len())
 }
 
 /// Every peer and phase, the worst first; nothing if no round counts.
@@ -168,14 +183,15 @@ pub(crate) fn overview(rows: &[Row]) -> String {
     let _ = writeln!(out, "{}\n", floor_note(rows));
     out.push_str("Rate A/B and processor time A/B of the better forms, the worst peer first:\n\n");
     let matrix = matrix(rows);
-    let _ = writeln!(out, "| engine | {} |", matrix.columns.join(" | "));
-    let _ = writeln!(out, "|---{}|", "|---".repeat(matrix.columns.len()));
-    for (peer, cells) in &matrix.peers {
+    let _ = writeln!(out, "| phase | {} |", matrix.peers.join(" | "));
+    let _ = writeln!(out, "|---{}|", "|---".repeat(matrix.peers.len()));
+    for (phase, cells) in &matrix.phases {
         let cells: Vec<_> = cells.iter().map(|cell| cell.as_deref().unwrap_or("")).collect();
-        let _ = writeln!(out, "| {peer} | {} |", cells.join(" | "));
+        let _ = writeln!(out, "| {phase} | {} |", cells.join(" | "));
     }
     out.push_str(
-        "\n| engine | phase | form A | form B | A /s | B /s | A/B | CPU us A | CPU us B | A/B \
+        "\nEvery pair, the worst first:\n\n\
+         | engine | phase | form A | form B | A /s | B /s | A/B | CPU us A | CPU us B | A/B \
          | limit /s | known speed of B |\n\
          |---|---|---|---|---:|---:|---|---:|---:|---|---:|---|\n",
     );
@@ -208,13 +224,9 @@ pub(crate) fn floor_note(rows: &[Row]) -> String {
 pub(crate) fn cells(row: &Row) -> Vec<String> {
     let spread =
         |spread: Option<Spread>| spread.map_or_else(|| "-".to_owned(), |spread| spread.to_string());
-    let phase = match row.comparison.as_str() {
-        "" => row.phase.to_string(),
-        title => format!("{title}: {}", row.phase),
-    };
     vec![
         row.peer.clone(),
-        phase,
+        row.name(),
         row.ours.form().to_owned(),
         row.theirs.form().to_owned(),
         short(row.ours.rate),

@@ -83,7 +83,8 @@ fn the_table_has_ratios_of_pairs() {
         "{text}"
     );
     assert!(text.contains("| 4.0 KiB, 0 B | 4.0 KiB, 0 B |"), "{text}");
-    assert!(text.contains("the longest 25 ms after 1.0 s (no reason told)"), "{text}");
+    assert!(text.contains("Waits of one in the 5 runs that count"), "{text}");
+    assert!(text.contains("5 calls above 20 ms, the longest 25 ms after 1.0 s (no reason told)"));
     let none = Rounds { kept: Vec::new(), thrown_away: vec![20, 0], others: 0.0 };
     let text = table::ratios((0, "one"), (1, "other"), &none);
     assert!(text.contains("No pair counts: 20 and 0 runs were disturbed"), "{text}");
@@ -95,7 +96,7 @@ fn the_overview_says_whether_peers_were_judged() {
     theirs["plan"]["engine"] = "y".into();
     let text = table::overview(&overview::rows(&[&ours, &theirs]));
     assert!(text.contains("not held against their known speed: 1 threads"), "{text}");
-    assert!(text.contains("| y | 2.00 / 1.00 |"), "{text}");
+    assert!(text.contains("| phase | y |\n|---|---|\n| readrandom | 2.00 / 1.00 |"), "{text}");
     assert!(text.contains("| y | readrandom | buffered | buffered | 200.0 | 100.0 |"), "{text}");
     assert!(!text.contains("INVALID"));
     // The shape of the known figures, and a peer that is slow in it.

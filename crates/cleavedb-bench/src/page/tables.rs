@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
-
 use crate::compare::overview::{Row, matrix};
 use crate::compare::table::{cells, floor_note};
 use crate::page::{Group, PERCENTILES, escape, short};
@@ -25,12 +23,13 @@ pub(super) fn overview(out: &mut String, rows: &[Row]) {
     let _ = writeln!(out, "<p>{}</p>", escape(&floor_note(rows)));
     let matrix = matrix(rows);
     out.push_str("<p>A by B: rates / processor time for an operation.</p>\n");
-    out.push_str("<div class=wide><table><tr><th>engine");
-    for column in &matrix.columns {
-        let _ = write!(out, "<th>{}", escape(column));
+    // Phases downwards: there are many more of them than engines.
+    out.push_str("<div class=wide><table><tr><th>phase");
+    for peer in &matrix.peers {
+        let _ = write!(out, "<th>{}", escape(peer));
     }
-    for (peer, cells) in &matrix.peers {
-        let _ = write!(out, "\n<tr><td>{}", escape(peer));
+    for (phase, cells) in &matrix.phases {
+        let _ = write!(out, "\n<tr><td>{}", escape(phase));
         for cell in cells {
             let _ = write!(out, "<td>{}", escape(cell.as_deref().unwrap_or("")));
         }
@@ -81,17 +80,16 @@ pub(super) fn phase(out: &mut String, phase: &str, groups: &[Group<'_>]) {
     out.push_str("</table></div>\n");
 }
 
-/// The long calls of each group's first run that had any, with the engine's reasons.
+/// The long calls of all runs of each group, with the engine's reasons.
 pub(super) fn waits(out: &mut String, phase: &str, groups: &[Group<'_>]) {
     let mut rows = String::new();
     for group in groups {
-        let told = |figures: &&Value| waits_of(figures).is_some();
-        let Some(figures) = group.phases(phase).find(told) else { continue };
-        let text = waits_of(figures).unwrap_or_default();
-        let _ = writeln!(rows, "<tr><td>{}<td class=text>{}", escape(&group.name), escape(&text));
+        let figures: Vec<_> = group.phases(phase).collect();
+        let Some(text) = waits_of(&figures) else { continue };
+        let (name, runs) = (escape(&group.name), figures.len());
+        let _ = writeln!(rows, "<tr><td>{name}<td>{runs}<td class=text>{}", escape(&text));
     }
     if !rows.is_empty() {
-        let _ =
-            writeln!(out, "<table><tr><th>engine<th class=text>waits of one run\n{rows}</table>");
+        let _ = writeln!(out, "<table><tr><th>engine<th>runs<th class=text>waits\n{rows}</table>");
     }
 }

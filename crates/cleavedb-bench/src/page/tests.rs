@@ -41,6 +41,18 @@ fn engines_phases_and_plots_stand_on_the_page() {
 }
 
 #[test]
+fn disturbed_runs_are_left_out() {
+    let disturbed = |speed: f64, counts: bool| {
+        let mut line: Value = serde_json::from_str(&run("cleavedb", 2, speed)).unwrap();
+        line["round"] = serde_json::json!({"counts": counts});
+        line.to_string()
+    };
+    let both = [disturbed(10.0, true), disturbed(30.0, false)].join("\n");
+    assert!(page(&both).unwrap().contains("<tr><td>cleavedb<td>10.0<td>"));
+    assert!(page(&disturbed(30.0, false)).unwrap().contains("<tr><td>cleavedb<td>30.0<td>"));
+}
+
+#[test]
 fn plans_are_kept_apart() {
     let page = page(&[run("cleavedb", 1, 10.0), run("cleavedb", 2, 30.0)].join("\n")).unwrap();
     assert_eq!(page.matches("<h2>").count(), 2);
@@ -72,10 +84,10 @@ fn overview_limits_and_waits_stand_on_the_page() {
     let limits = r#"{"limits": {"comparison": "some", "writes": {"pairs_per_second": 777.0}}}"#;
     let lines = [limits, &line("cleavedb", 10.0), &line("rocksdb", 30.0)].join("\n");
     let page = page(&lines).unwrap();
-    assert!(page.contains("<th>some: fillrandom\n<tr><td>rocksdb<td>0.33 / 1.00"), "{page}");
+    assert!(page.contains("<th>rocksdb\n<tr><td>some: fillrandom<td>0.33 / 1.00"), "{page}");
     assert!(page.contains("load's bytes 777/s"));
     assert!(page.contains("the longest 33 ms after 0.1 s (full &lt;up&gt;)"));
     assert!(page.contains("<td>2.0 KiB"));
     let text = overview(&lines).unwrap();
-    assert!(text.contains("| rocksdb | 0.33 / 1.00 |"), "{text}");
+    assert!(text.contains("| some: fillrandom | 0.33 / 1.00 |"), "{text}");
 }

@@ -76,9 +76,11 @@ fn a_peer_below_its_floor_makes_the_comparison_invalid() {
     let [only] = invalid.as_slice() else { panic!("{invalid:?}") };
     assert!(only.starts_with("rocksdb, readrandom: MISSED: 50.0 us, known 40"), "{only}");
     let matrix = matrix(&rows);
-    assert_eq!(matrix.columns, ["fillrandom", "readrandom"]);
-    let cells: Vec<_> = matrix.peers[0].1.iter().map(|cell| cell.as_deref()).collect();
-    assert_eq!(cells, [Some("3.03 / 0.60"), Some("0.50 / 0.40 INVALID")]);
+    assert_eq!(matrix.peers, ["rocksdb"]);
+    let cell = |text: &str| vec![Some(text.to_owned())];
+    let [load, read] = matrix.phases.as_slice() else { panic!("{:?}", matrix.phases) };
+    assert_eq!(*load, ("fillrandom".to_owned(), cell("3.03 / 0.60")));
+    assert_eq!(*read, ("readrandom".to_owned(), cell("0.50 / 0.40 INVALID")));
 }
 
 #[test]
@@ -119,6 +121,33 @@ fn all_peers_share_the_leading_engines_runs() {
     let [load] = fjall.as_slice() else { panic!("{fjall:?}") };
     let rate = load.rate.unwrap();
     assert!(rate.pairs == 5 && (rate.median - 6.06).abs() < 1e-9, "{rate:?}");
+}
+
+/// Comparisons stand in the order they ran; what one has not leaves its cell empty.
+#[test]
+fn the_matrix_has_a_row_for_every_phase_of_every_comparison() {
+    let with = |comparison: &str, engine: &str, phases: &[(&str, f64, f64)]| {
+        let mut line = run(engine, false, 1, phases);
+        line["round"]["comparison"] = comparison.into();
+        line
+    };
+    let two = [("fillbatch", 100.0, 1.0), ("readrandom", 100.0, 1.0)];
+    let slow = [("fillbatch", 50.0, 2.0), ("readrandom", 400.0, 1.0)];
+    let lines = [
+        with("usual", "cleavedb", &two[1..]),
+        with("usual", "redb", &slow[1..]),
+        with("batches", "cleavedb", &two),
+        with("batches", "fjall", &slow),
+    ];
+    let matrix = matrix(&rows_of(&lines));
+    assert_eq!(matrix.peers, ["fjall", "redb"]);
+    let cell = |text: &str| Some(text.to_owned());
+    let expected = [
+        ("usual: readrandom".to_owned(), vec![None, cell("0.25 / 1.00")]),
+        ("batches: fillbatch".to_owned(), vec![cell("2.00 / 0.50"), None]),
+        ("batches: readrandom".to_owned(), vec![cell("0.25 / 1.00"), None]),
+    ];
+    assert_eq!(matrix.phases, expected);
 }
 
 /// Lines of older comparisons say whom a run stood against.
