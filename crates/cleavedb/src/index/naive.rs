@@ -141,6 +141,8 @@ impl OrderedIndex for NaiveIndex {
             table_bytes: u64::MAX,
             tick: 0,
             below: Vec::new(),
+            kept: Vec::new(),
+            span: None,
         };
         let mut outputs = Outputs::new(self.context.clone(), plan, kept);
         let mut merged: BoxCursor = Box::new(MergingCursor::new(children));

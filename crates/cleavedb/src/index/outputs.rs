@@ -5,7 +5,7 @@
 //! dropped unfinished, nothing stays: the writer removes what it began, and tables that are
 //! complete but named by no edit queue themselves.
 
-use crate::base::entry::{Kind, Seq};
+use crate::base::entry::{Kind, Seq, key_prefix};
 use crate::base::error::Result;
 use crate::base::marks::mark;
 use crate::base::planted::planted;
@@ -35,6 +35,41 @@ pub(crate) struct OutputPlan {
     pub(crate) tick: u64,
     /// Smallest keys and bytes of the tables one level further down, ascending.
     pub(crate) below: Vec<(Box<[u8]>, u64)>,
+    /// Smallest keys of tables of the same level that stay where they are, ascending: none of the
+    /// stream's keys lies within them, and no table of the stream may reach over them.
+    pub(crate) kept: Vec<Box<[u8]>>,
+    /// The range of the stream's keys, where tables are to end at wide gaps in it.
+    pub(crate) span: Option<KeySpan>,
+}
+
+/// A gap between two keys is wide if it takes this part of the range of all keys. So a stream is
+/// cut at as many gaps at most.
+const WIDE_GAPS_MAX: u64 = 16;
+/// A table is worth ending at a gap with this part of a table's bytes.
+const GAP_TABLE_PART: u64 = 64;
+
+/// Measures how far apart keys of a range are, by the bytes behind what all of them begin with.
+#[derive(Clone, Debug)]
+pub(crate) struct KeySpan {
+    shared_bytes: usize,
+    wide_gap: u64,
+}
+
+impl KeySpan {
+    /// The range from `smallest` to `largest`.
+    pub(crate) fn new(smallest: &[u8], largest: &[u8]) -> Self {
+        let pairs = smallest.iter().zip(largest);
+        let shared_bytes = pairs.take_while(|(one, other)| one == other).count();
+        let place = |key: &[u8]| key_prefix(key.get(shared_bytes..).unwrap_or_default());
+        let range = place(largest).saturating_sub(place(smallest));
+        Self { shared_bytes, wide_gap: (range / WIDE_GAPS_MAX).max(1) }
+    }
+
+    /// Whether two keys of the range, the greater one second, are far apart.
+    fn is_wide_gap(&self, one: &[u8], next: &[u8]) -> bool {
+        let place = |key: &[u8]| key_prefix(key.get(self.shared_bytes..).unwrap_or_default());
+        place(next).saturating_sub(place(one)) >= self.wide_gap
+    }
 }
 
 struct OpenTable {
@@ -57,6 +92,8 @@ pub(crate) struct Outputs {
     last_key: Vec<u8>,
     /// Position in `plan.below`.
     below_at: usize,
+    /// Position in `plan.kept`.
+    kept_at: usize,
     entries: u64,
 }
 
@@ -77,6 +114,7 @@ impl Outputs {
             lower: None,
             last_key: Vec::new(),
             below_at: 0,
+            kept_at: 0,
             entries: 0,
         }
     }
@@ -86,7 +124,7 @@ impl Outputs {
         let repeated = self.open.is_some() && self.last_key == key;
         if !repeated {
             let overlap_bytes = self.pass_below(key);
-            if self.is_full(overlap_bytes) {
+            if self.pass_kept(key) || self.is_full(overlap_bytes) || self.ends_at_gap(key) {
                 self.cut(Some(key))?;
             }
             if let Some(open) = &mut self.open {
@@ -122,6 +160,23 @@ impl Outputs {
             self.below_at += 1;
         }
         bytes
+    }
+
+    /// Moves past the tables that stay and begin before `key`; whether there is any.
+    fn pass_kept(&mut self, key: &[u8]) -> bool {
+        let from = self.kept_at;
+        while self.plan.kept.get(self.kept_at).is_some_and(|smallest| **smallest < *key) {
+            self.kept_at += 1;
+        }
+        self.kept_at > from
+    }
+
+    /// Whether the table should end because `key` is far from the last one: what grows at several
+    /// places is then in tables of their own, and a merge at one place leaves the others alone.
+    fn ends_at_gap(&self, key: &[u8]) -> bool {
+        let (Some(span), Some(open)) = (&self.plan.span, &self.open) else { return false };
+        span.is_wide_gap(&self.last_key, key)
+            && open.writer.estimated_bytes() >= self.plan.table_bytes / GAP_TABLE_PART
     }
 
     fn is_full(&self, more_overlap: u64) -> bool {
@@ -205,3 +260,6 @@ impl Outputs {
         clipped
     }
 }
+
+#[cfg(test)]
+mod tests;

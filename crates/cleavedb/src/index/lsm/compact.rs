@@ -6,7 +6,7 @@
 //! parts work on disjoint key ranges, and range tombstones are cut to them. J4 a job that fails
 //! or is cancelled leaves no file.
 
-use crate::base::cursor::BoxCursor;
+use crate::base::cursor::{BoxCursor, Cursor as _};
 use crate::base::entry::SEQ_MAX;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::limits::LEVELS;
@@ -19,10 +19,10 @@ use crate::base::tombstone::{Fragments, RangeTombstone};
 use crate::index::lsm::counters::Counters;
 use crate::index::lsm::edit::DecodedEdit;
 use crate::index::lsm::pick::{Pick, PickKind};
-use crate::index::lsm::shape::FileShape;
+use crate::index::lsm::shape::{FileShape, Hull};
 use crate::index::lsm::version::{Version, VersionEdit};
 use crate::index::lsm::{LsmChange, Reservation, Shared};
-use crate::index::outputs::{OutputPlan, Outputs};
+use crate::index::outputs::{KeySpan, OutputPlan, Outputs};
 use crate::index::run_cursor::RunCursor;
 use crate::index::stripes::{StripeRule, Survivors, surviving_tombstones};
 use crate::index::table_file::TableFile;
@@ -39,6 +39,22 @@ pub(super) struct LsmJob {
     pub(super) reservation: Arc<Reservation>,
     /// See `FileShape::tick`.
     pub(super) tick: u64,
+}
+
+/// A file of the output level may stay beside a merge with this part of a table's bytes.
+const KEPT_TABLE_PART: u64 = 4;
+
+type Files = Vec<Arc<TableFile>>;
+
+/// The files of one merge.
+#[derive(Clone, Copy)]
+struct Merge<'a> {
+    /// Files of the input level.
+    inputs: &'a [Arc<TableFile>],
+    /// Files of the output level that are merged with them.
+    overlap: &'a [Arc<TableFile>],
+    /// Files of the output level between those that stay as they are.
+    kept: &'a [Arc<TableFile>],
 }
 
 /// What one part made.
@@ -118,7 +134,8 @@ impl LsmJob {
     fn run_merge(&self, context: &JobContext) -> Result<Prepared> {
         let Pick { input_level, output_level, .. } = self.pick;
         let inputs = self.files_of(input_level, &self.pick.inputs)?;
-        let overlap = self.files_of(output_level, &self.pick.overlap)?;
+        let (overlap, kept) =
+            self.part_overlap(&inputs, self.files_of(output_level, &self.pick.overlap)?)?;
         if self.pick.kind == PickKind::IntraLevel0 {
             mark!("intra_level0");
         }
@@ -128,7 +145,8 @@ impl LsmJob {
         if self.pick.reason == "manual" {
             mark!("manual_compaction");
         }
-        let mut outcomes = self.run_parts(context, &inputs, &overlap)?;
+        let merge = Merge { inputs: &inputs, overlap: &overlap, kept: &kept };
+        let mut outcomes = self.run_parts(context, &merge)?;
         let mut report = self.report("compaction");
         report.parts = outcomes.len();
         report.bytes_read = inputs.iter().chain(&overlap).map(|file| file.meta.bytes).sum();
@@ -150,15 +168,10 @@ impl LsmJob {
     }
 
     /// Runs all parts, side by side where that is possible.
-    fn run_parts(
-        &self,
-        context: &JobContext,
-        inputs: &[Arc<TableFile>],
-        overlap: &[Arc<TableFile>],
-    ) -> Result<Vec<PartOutcome>> {
+    fn run_parts(&self, context: &JobContext, merge: &Merge<'_>) -> Result<Vec<PartOutcome>> {
         let ranges = part_ranges(&self.pick.splits);
         if ranges.len() < 2 {
-            return Ok(vec![self.run_part(context, inputs, overlap, &KeyRange::default())?]);
+            return Ok(vec![self.run_part(context, merge, &KeyRange::default())?]);
         }
         mark!("subcompaction");
         Counters::add(&self.shared.counters.parallel_parts, ranges.len());
@@ -169,7 +182,7 @@ impl LsmJob {
             .zip(&slots)
             .map(|(range, slot)| {
                 let part = move || {
-                    *slot.lock() = Some(self.run_part(context, inputs, overlap, range));
+                    *slot.lock() = Some(self.run_part(context, merge, range));
                 };
                 Box::new(part) as Box<dyn FnOnce() + Send + '_>
             })
@@ -182,21 +195,22 @@ impl LsmJob {
     fn run_part(
         &self,
         context: &JobContext,
-        inputs: &[Arc<TableFile>],
-        overlap: &[Arc<TableFile>],
+        merge: &Merge<'_>,
         range: &KeyRange,
     ) -> Result<PartOutcome> {
+        let Merge { inputs, overlap, kept } = *merge;
         let mut listener = context.listeners.listener(self.shared.context.keyspace);
         let fragments = self.tombstones_in(inputs.iter().chain(overlap), range)?;
         let level = self.pick.output_level;
         let snapshots = context.stripes.as_slice();
-        let kept = surviving_tombstones(
+        let tombstones = surviving_tombstones(
             &fragments,
             snapshots,
             |start, end| self.version.older_below_range(level, start, end),
             &mut *listener,
         );
-        let mut outputs = Outputs::new(self.shared.context.clone(), self.output_plan(), kept);
+        let mut outputs =
+            Outputs::new(self.shared.context.clone(), self.output_plan(kept), tombstones);
         let mut input = self.merged_input(inputs, overlap, range);
         match &range.start {
             Some(start) => input.seek(start, SEQ_MAX)?,
@@ -221,7 +235,7 @@ impl LsmJob {
         Ok(PartOutcome { files, sections, entries_in, entries_out })
     }
 
-    fn output_plan(&self) -> OutputPlan {
+    fn output_plan(&self, kept: &[Arc<TableFile>]) -> OutputPlan {
         let level = self.pick.output_level;
         let table_bytes =
             if level == 0 { u64::MAX } else { self.shared.context.widths.table_bytes };
@@ -234,7 +248,55 @@ impl LsmJob {
             table_bytes,
             tick: self.tick,
             below: below.iter().map(|f| (f.meta.smallest.clone(), f.meta.bytes)).collect(),
+            kept: kept.iter().map(|file| file.meta.smallest.clone()).collect(),
+            span: (level > 0).then(|| {
+                let hull = &self.pick.hull;
+                KeySpan::new(&hull.smallest, &hull.largest)
+            }),
         }
+    }
+
+    /// Parts the files of the output level into those to merge and those that may stay as they
+    /// are: the range of all inputs covers them, but no input has a key among theirs. So several
+    /// ascending streams of keys are no dearer than one. Small ones are merged all the same, since
+    /// what is cut at a file that stays would else become ever more and smaller tables. A manual
+    /// compaction rewrites what it was asked for.
+    fn part_overlap(&self, inputs: &[Arc<TableFile>], overlap: Files) -> Result<(Files, Files)> {
+        let worth_keeping = self.shared.context.widths.table_bytes / KEPT_TABLE_PART;
+        let (mut merged, mut kept) = (Vec::new(), Vec::new());
+        for file in overlap {
+            if std::env::var("NOKEEP").is_ok()
+                || self.pick.reason == "manual"
+                || file.meta.bytes < worth_keeping
+                || self.any_key_within(inputs, file.hull())?
+            {
+                merged.push(file);
+            } else {
+                mark!("overlap_kept");
+                kept.push(file);
+            }
+        }
+        Ok((merged, kept))
+    }
+
+    /// Whether any of these files has a key in the range, or may have a range tombstone there.
+    fn any_key_within(&self, files: &[Arc<TableFile>], range: &Hull) -> Result<bool> {
+        let options = TableCursorOptions {
+            purpose: Purpose::Compaction,
+            fill_cache: false,
+            readahead: Readahead::Growing,
+        };
+        for file in files.iter().filter(|file| file.hull().overlaps(range)) {
+            if file.meta.range_tombstones > 0 {
+                return Ok(true);
+            }
+            let mut cursor = self.shared.context.reader(file)?.cursor(options);
+            cursor.seek(&range.smallest, SEQ_MAX)?;
+            if cursor.valid() && !range.ends_before(cursor.key()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// All range tombstones of these files, cut to the part.

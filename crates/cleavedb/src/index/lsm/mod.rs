@@ -188,6 +188,8 @@ impl LsmIndex {
             table_bytes: u64::MAX,
             tick: 0,
             below: Vec::new(),
+            kept: Vec::new(),
+            span: None,
         };
         let mut outputs = Outputs::new(context.clone(), plan, kept);
         entries.seek_first()?;

@@ -105,6 +105,24 @@ fn a_sequential_load_is_not_rewritten() {
 }
 
 #[test]
+fn two_sequential_loads_at_once_are_hardly_rewritten() {
+    let mut fixture = Fixture::new();
+    for part in 0..40 {
+        let stream = |from: u16| from + part * 100..from + part * 100 + 100;
+        fixture.puts(stream(0).chain(stream(10_000)));
+        fixture.settle(&[]);
+    }
+    // Every run of level 0 spans all that the second stream has written. Where that were merged
+    // anew each time, it would be written 3.6 times.
+    let written = fixture.world.io.meter.bytes_written(Purpose::Compaction) as f64;
+    let flushed = fixture.world.io.meter.bytes_written(Purpose::Flush) as f64;
+    assert!(written <= 2.5 * flushed, "{written} bytes rewritten of {flushed}");
+    let entries = entries_of(&*fixture.index.view(), KeyRange::default());
+    assert_eq!(entries.len(), 8_000);
+    verify(&*fixture.index.view());
+}
+
+#[test]
 fn files_stay_while_a_view_or_cursor_holds_them() {
     let mut fixture = Fixture::new();
     fixture.puts(0..20);
