@@ -139,9 +139,11 @@ impl Specimen {
         paths.map(|path| (path.clone(), self.disk.contents(&path))).collect()
     }
 
+    /// The newest file of a kind; not the blank one that waits to become the next journal.
     fn newest(&self, kind: &str) -> Option<PathBuf> {
-        let files = self.files().into_iter().map(|(path, _)| path);
-        files.filter(|path| kind_of(path) == kind).max()
+        let is_begun = |bytes: &[u8]| bytes.iter().any(|&byte| byte != 0);
+        let files = self.files().into_iter().filter(|(_, bytes)| is_begun(bytes));
+        files.map(|(path, _)| path).filter(|path| kind_of(path) == kind).max()
     }
 
     /// Every damage to a file: all of them, or one in `one_in` of those by byte.
@@ -245,8 +247,7 @@ impl Specimen {
             Damage::Swap(a, b) => (*a).min(*b) < used,
             Damage::Truncate(length) => *length < used,
             Damage::Append(_) => false,
-            Damage::Empty | Damage::Remove => used > 0,
-            Damage::Copy(..) => true,
+            Damage::Empty | Damage::Remove | Damage::Copy(..) => used > 0,
         }
     }
 

@@ -5,6 +5,7 @@ mod background;
 mod basics;
 mod concurrency;
 mod forged;
+mod journal;
 mod locks;
 mod reopen;
 

@@ -19,6 +19,7 @@ impl Engine {
         self.io.executor.shutdown();
         self.stop_timer();
         if !self.settings.read_only && outcome.is_ok() {
+            self.drop_blank_segment();
             self.remove_obsolete();
         }
         *self.lock.lock() = None;

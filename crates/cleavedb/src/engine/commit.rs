@@ -8,6 +8,7 @@
 //! leads, and wakes nobody.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use crate::base::entry::{Kind, SEQ_MAX, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -16,6 +17,7 @@ use crate::base::sync::{Arc, Condvar, Mutex, hint, thread};
 use crate::engine::Engine;
 use crate::engine::conditional::Condition;
 use crate::engine::metrics::Operation;
+use crate::engine::pacing::Reason;
 use crate::log::batch::BatchReader;
 use crate::log::format::FrameRef;
 use crate::memory::memtable::Memtable;
@@ -205,6 +207,7 @@ impl Engine {
                     self.stop(error);
                 }
                 self.publish_group(&logged);
+                self.journal.start_write_back();
                 inserted
             }
             Ok(None) => Ok(()),
@@ -270,7 +273,7 @@ impl Engine {
             Task::Write => {}
         }
         if let Some(condition) = &own.condition {
-            self.wait_published(self.commits.allocated.load(Ordering::Relaxed));
+            self.wait_turn(self.commits.allocated.load(Ordering::Relaxed));
             condition.check(self)?;
         }
         let frees_space = own.frees_space && followers.iter().all(|f| f.work.frees_space);
@@ -301,7 +304,10 @@ impl Engine {
         self.append_group(&frames, last_seq, frees_space)?;
         self.commits.allocated.store(last_seq, Ordering::Release);
         if sync {
+            let start = self.io.clock.now();
             self.sync_journal()?;
+            let waited = self.io.clock.now().saturating_sub(start);
+            self.metrics.stalled(Reason::JournalSync, waited);
             if frames.is_empty() && !self.journal.open_segment_is_empty() {
                 self.append_watermark()?;
             }
@@ -320,17 +326,21 @@ impl Engine {
             || self.journal.unflushed_bytes() >= self.widths.replay_bytes_max;
         if full && view.frozen.len() < self.widths.frozen_memtables_max {
             drop(view);
+            let start = self.io.clock.now();
             self.freeze_active()?;
+            let waited = self.io.clock.now().saturating_sub(start);
+            self.metrics.stalled(Reason::Freeze, waited);
         }
         if self.journal.segment_bytes() >= self.widths.journal_segment_bytes {
             self.roll_journal()?;
         }
+        self.prepare_next_segment();
         Ok(())
     }
 
     /// Makes a group visible once its predecessor is (M2).
     fn publish_group(&self, logged: &Logged) {
-        self.wait_published(logged.base_seq - 1);
+        self.wait_turn(logged.base_seq - 1);
         if logged.last_seq < logged.base_seq {
             // A group without operations shares its place with the one after it, which may have
             // published already: what is visible must not go back.
@@ -343,23 +353,34 @@ impl Engine {
         }
     }
 
-    /// Waits until everything up to `seq` is visible. Terminates: groups publish in order, and
-    /// every logged group publishes.
-    pub(crate) fn wait_published(&self, seq: Seq) {
+    /// Waits as a writer until everything up to `seq` is visible; a long wait is counted.
+    fn wait_turn(&self, seq: Seq) {
+        let waited = self.wait_published(seq);
+        if !waited.is_zero() {
+            self.metrics.stalled(Reason::Publication, waited);
+        }
+    }
+
+    /// Waits until everything up to `seq` is visible; for how long, if it had to sleep.
+    /// Terminates: groups publish in order, and every logged group publishes.
+    pub(crate) fn wait_published(&self, seq: Seq) -> Duration {
         let published = || self.visible.load(Ordering::Acquire) >= seq;
         for _ in 0..SPINS {
             if published() {
-                return;
+                return Duration::ZERO;
             }
             hint::spin_loop();
         }
         thread::yield_now();
+        let start = self.io.clock.now();
         let mut waiting = self.commits.turn.lock();
         *waiting += 1;
         while !published() {
             self.commits.turned.wait(&mut waiting);
         }
         *waiting -= 1;
+        drop(waiting);
+        self.io.clock.now().saturating_sub(start)
     }
 }
 

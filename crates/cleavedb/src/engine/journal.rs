@@ -18,9 +18,14 @@ use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::metrics::Operation;
+use crate::engine::pacing::Reason;
 use crate::io::{DiskFile, Purpose};
 use crate::log::format::{FrameRef, SEGMENT_HEADER_BYTES, Sealed};
-use crate::log::writer::{AppendError, SegmentSpec, SegmentWriter};
+use crate::log::writer::{AppendError, BlankSegment, SegmentSpec, SegmentWriter};
+
+mod ahead;
+
+use ahead::Ahead;
 
 /// A segment that still holds unflushed frames, or the open one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +51,9 @@ pub(crate) struct Journal {
     tail: Mutex<Tail>,
     syncing: Mutex<()>,
     segment_bytes: AtomicU64,
+    /// Bytes of the open segment whose write-back has been asked for.
+    write_back_bytes: AtomicU64,
+    ahead: Ahead,
     /// Bytes appended since the database was opened, and how many of them are flushed.
     appended_bytes: AtomicU64,
     flushed_bytes: AtomicU64,
@@ -60,6 +68,8 @@ impl Journal {
             tail: Mutex::new(Tail { handle: None, appended: last_seq, synced: last_seq, segments }),
             syncing: Mutex::new(()),
             segment_bytes: AtomicU64::new(0),
+            write_back_bytes: AtomicU64::new(0),
+            ahead: Ahead::default(),
             appended_bytes: AtomicU64::new(bytes),
             flushed_bytes: AtomicU64::new(0),
         }
@@ -239,8 +249,16 @@ impl Engine {
         }
     }
 
-    /// Seals the open segment, if any, and begins the next one. Under leadership.
+    /// Seals the open segment, if any, and begins the next one. Under leadership: all writers wait.
     pub(crate) fn roll_journal(self: &Arc<Self>) -> Result<()> {
+        let start = self.io.clock.now();
+        let outcome = self.seal_and_begin();
+        let waited = self.io.clock.now().saturating_sub(start);
+        self.metrics.stalled(Reason::JournalRoll, waited);
+        outcome
+    }
+
+    fn seal_and_begin(self: &Arc<Self>) -> Result<()> {
         mark!("journal_rolled");
         let sealed = self.seal_journal()?;
         let mut outcome = self.begin_segment(sealed);
@@ -282,24 +300,9 @@ impl Engine {
 
     /// Creates the next segment and names it in the manifest.
     pub(crate) fn begin_segment(self: &Arc<Self>, predecessor: Option<Sealed>) -> Result<()> {
-        let id = self.file_ids.next();
-        let path = self.dir.join(file_name(FileKind::Journal, id));
         let last_seq = self.journal.tail.lock().appended;
-        let spec = SegmentSpec {
-            kind: FileKind::Journal,
-            id,
-            uuid: self.uuid,
-            predecessor,
-            first_seq: last_seq + 1,
-            purpose: Purpose::Journal,
-            preallocate_bytes: self.widths.journal_segment_bytes.min(PREALLOCATE_BYTES_MAX),
-        };
-        let created = SegmentWriter::create(&self.io, &path, &spec);
-        let writer = created.map_err(AppendError::into_error)?;
-        self.io
-            .disk
-            .sync_dir(&self.dir)
-            .map_err(|cause| Error::io("sync of the directory", &self.dir, cause))?;
+        let writer = self.create_segment(predecessor, last_seq + 1)?;
+        let (id, path) = (writer.id(), writer.path().to_owned());
         let mut edits = Vec::new();
         if let Some(sealed) = predecessor {
             edits.push(JournalEdit::Sealed { sealed, last_seq });
@@ -320,8 +323,38 @@ impl Engine {
             return Err(error);
         }
         self.journal.segment_bytes.store(writer.bytes(), Ordering::Relaxed);
+        self.journal.write_back_bytes.store(writer.bytes(), Ordering::Relaxed);
+        self.journal.ahead.ask_again();
         *self.journal.writer.lock() = Some(writer);
         Ok(())
+    }
+
+    /// The file of the next segment, with its header, durable with its name. It was set aside in
+    /// the background, or is made now.
+    fn create_segment(&self, predecessor: Option<Sealed>, first_seq: Seq) -> Result<SegmentWriter> {
+        let blank = self.take_blank_segment();
+        let id = blank.as_ref().map_or_else(|| self.file_ids.next(), BlankSegment::id);
+        let spec = SegmentSpec {
+            kind: FileKind::Journal,
+            id,
+            uuid: self.uuid,
+            predecessor,
+            first_seq,
+            purpose: Purpose::Journal,
+            preallocate_bytes: self.widths.journal_segment_bytes.min(PREALLOCATE_BYTES_MAX),
+        };
+        if let Some(blank) = blank {
+            mark!("journal_begun_in_blank_file");
+            return SegmentWriter::begin(&self.io, blank, &spec).map_err(AppendError::into_error);
+        }
+        let path = self.dir.join(file_name(FileKind::Journal, id));
+        let writer =
+            SegmentWriter::create(&self.io, &path, &spec).map_err(AppendError::into_error)?;
+        self.io
+            .disk
+            .sync_dir(&self.dir)
+            .map_err(|cause| Error::io("sync of the directory", &self.dir, cause))?;
+        Ok(writer)
     }
 }
 

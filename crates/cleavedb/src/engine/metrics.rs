@@ -196,7 +196,7 @@ impl Metrics {
 
     /// Number and microseconds of waits for a reason.
     pub(crate) fn stalls(&self, reason: Reason) -> (u64, u64) {
-        let load = |counters: &[AtomicU64; 3]| {
+        let load = |counters: &[AtomicU64; Reason::ALL.len()]| {
             counters.get(reason as usize).map_or(0, |c| c.load(Ordering::Relaxed))
         };
         (load(&self.stall_counts), load(&self.stall_micros))

@@ -27,11 +27,27 @@ pub(crate) enum Reason {
     Level0,
     /// Compaction owes too many bytes.
     Compaction,
+    /// A full journal segment is sealed and the next begun.
+    JournalRoll,
+    /// The journal is synced for a group of which a member asked for that.
+    JournalSync,
+    /// The memtable is frozen.
+    Freeze,
+    /// Groups logged before are still on their way into the memtable.
+    Publication,
 }
 
 impl Reason {
     /// All reasons, in the order of their counters.
-    pub(crate) const ALL: [Self; 3] = [Self::Memtables, Self::Level0, Self::Compaction];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Memtables,
+        Self::Level0,
+        Self::Compaction,
+        Self::JournalRoll,
+        Self::JournalSync,
+        Self::Freeze,
+        Self::Publication,
+    ];
 
     /// The word in statistics and events.
     pub(crate) fn name(self) -> &'static str {
@@ -39,6 +55,10 @@ impl Reason {
             Self::Memtables => "memtables",
             Self::Level0 => "level0_runs",
             Self::Compaction => "compaction_debt",
+            Self::JournalRoll => "journal_roll",
+            Self::JournalSync => "journal_sync",
+            Self::Freeze => "memtable_freeze",
+            Self::Publication => "predecessor",
         }
     }
 }

@@ -61,11 +61,14 @@ impl Engine {
                 (segment.id, bytes.unwrap_or_else(|| self.journal.segment_bytes()))
             })
             .collect();
+        // What is newer than every segment was never begun: it is set aside for the next one.
+        let newest = written.keys().max().copied();
         let mut total = DiskBytes::default();
         for entry in self.io.disk.read_dir(&self.dir).unwrap_or_default() {
             let Some((kind, id)) = parse_file_name(&entry.name) else { continue };
             let used = match kind {
                 FileKind::Reserve => 0,
+                FileKind::Journal if Some(id) > newest => 0,
                 FileKind::Journal => written.get(&id).copied().unwrap_or(entry.len),
                 FileKind::Manifest => self.manifest_bytes.load(Ordering::Relaxed),
                 _ => entry.len,

@@ -101,6 +101,46 @@ pub(crate) struct FrameRange {
     pub(crate) end: u64,
 }
 
+/// A file set aside for a segment that is not begun yet: no name points to it, all of it is zero.
+pub(crate) struct BlankSegment {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    id: FileId,
+    file_bytes: u64,
+}
+
+impl BlankSegment {
+    /// Creates the file with `bytes` of zeroed space and syncs it; the caller syncs the directory.
+    /// A file that could not be finished is removed again where the disk lets us.
+    pub(crate) fn create(io: &Io, path: &Path, id: FileId, bytes: u64) -> Result<Self> {
+        let fail = |cause| Error::io("setting a log segment aside", path, cause);
+        let file = io.disk.create(path, OpenMode::default()).map_err(fail)?;
+        let file_bytes = match file.allocate(bytes) {
+            Ok(()) => bytes,
+            Err(refusal) if is_unsupported(&refusal) => 0,
+            Err(refusal) => {
+                drop(io.disk.remove_file(path));
+                return Err(fail(refusal));
+            }
+        };
+        if let Err(cause) = file.sync_data() {
+            drop(io.disk.remove_file(path));
+            return Err(fail(cause));
+        }
+        Ok(Self { file, path: path.to_owned(), id, file_bytes })
+    }
+
+    /// Number of the file.
+    pub(crate) fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// Path of the file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 /// Appends frames to one segment.
 pub(crate) struct SegmentWriter {
     file: Arc<dyn DiskFile>,
@@ -122,19 +162,32 @@ impl SegmentWriter {
     /// file that could not be finished is removed again where the disk lets us. Only a failed
     /// sync is fatal.
     pub(crate) fn create(io: &Io, path: &Path, spec: &SegmentSpec) -> Result<Self, AppendError> {
-        let header = spec.header();
         let file = io
             .disk
             .create(path, OpenMode::default())
             .map_err(|e| AppendError::Recoverable(Error::io("creating a log segment", path, e)))?;
+        let blank = BlankSegment { file, path: path.to_owned(), id: spec.id, file_bytes: 0 };
+        Self::begin(io, blank, spec)
+    }
+
+    /// Begins the segment in a file set aside for it: writes its header and syncs it. `spec` has
+    /// the file's number. On errors as [`SegmentWriter::create`].
+    pub(crate) fn begin(
+        io: &Io,
+        blank: BlankSegment,
+        spec: &SegmentSpec,
+    ) -> Result<Self, AppendError> {
+        debug_assert_eq!(blank.id, spec.id);
+        let header = spec.header();
+        let BlankSegment { file, path, id, file_bytes } = blank;
         let mut writer = Self {
             file,
-            path: path.to_owned(),
-            id: spec.id,
+            path,
+            id,
             seed: header.seed(),
             checksum: Rolling::new(header.seed()),
             tail: 0,
-            file_bytes: 0,
+            file_bytes,
             preallocate_bytes: spec.preallocate_bytes,
             buffer: Vec::new(),
             meter: Arc::clone(&io.meter),
@@ -147,7 +200,7 @@ impl SegmentWriter {
             Ok(()) => Ok(writer),
             Err(error) => {
                 mark!("log_segment_creation_failed");
-                drop(io.disk.remove_file(path));
+                drop(io.disk.remove_file(&writer.path));
                 Err(error)
             }
         }
