@@ -8,7 +8,7 @@ use fjall::{
     CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode,
 };
 
-use super::shared::{self, Aside, Stripes};
+use super::shared::{self, Aside, AsideBatch, Stripes};
 use crate::engine::{Engine, EngineStats, Settings, WriteBatch};
 
 /// Values of so many bytes are separated where nothing else is said: its own default.
@@ -89,6 +89,21 @@ impl Fjall {
         }
         Ok(())
     }
+
+    /// Commits a batch.
+    fn commit(&self, aside: &Aside) -> Result<()> {
+        let _locks = self.adding.lock(aside.added());
+        let mut batch = self.db.batch().durability(self.persist);
+        let get = |key: &[u8]| Ok(self.pairs.get(key)?.map(|value| value.to_vec()));
+        shared::resolved(aside, get, |key, value| {
+            match value {
+                Some(value) => batch.insert(&self.pairs, key, value),
+                None => batch.remove(&self.pairs, key),
+            }
+            Ok(())
+        })?;
+        Ok(batch.commit()?)
+    }
 }
 
 impl Engine for Fjall {
@@ -147,7 +162,7 @@ impl Engine for Fjall {
     }
 
     fn batch(&self) -> Box<dyn WriteBatch + '_> {
-        Box::new(FjallBatch { engine: self, aside: Aside::default() })
+        Box::new(AsideBatch::new(|aside| self.commit(aside)))
     }
 
     fn flush(&self) -> Result<()> {
@@ -161,45 +176,5 @@ impl Engine for Fjall {
 
     fn stats(&self) -> EngineStats {
         shared::stats_of(&self.dir)
-    }
-}
-
-struct FjallBatch<'a> {
-    engine: &'a Fjall,
-    aside: Aside,
-}
-
-impl WriteBatch for FjallBatch<'_> {
-    fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.aside.put(key, value);
-    }
-
-    fn delete(&mut self, key: &[u8]) {
-        self.aside.delete(key);
-    }
-
-    fn merge_add(&mut self, key: &[u8], operand: u64) {
-        self.aside.add(key, operand);
-    }
-
-    fn len(&self) -> usize {
-        self.aside.len()
-    }
-
-    fn commit(&mut self) -> Result<()> {
-        let engine = self.engine;
-        let _locks = engine.adding.lock(self.aside.added());
-        let mut batch = engine.db.batch().durability(engine.persist);
-        let get = |key: &[u8]| Ok(engine.pairs.get(key)?.map(|value| value.to_vec()));
-        shared::resolved(&self.aside, get, |key, value| {
-            match value {
-                Some(value) => batch.insert(&engine.pairs, key, value),
-                None => batch.remove(&engine.pairs, key),
-            }
-            Ok(())
-        })?;
-        batch.commit()?;
-        self.aside.clear();
-        Ok(())
     }
 }

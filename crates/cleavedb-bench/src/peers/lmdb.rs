@@ -9,7 +9,7 @@ use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, RwTxn, WithoutTls};
 
 use super::foreign::open_lmdb;
-use super::shared::{self, Aside, Write};
+use super::shared::{self, Aside, AsideBatch, Write};
 use crate::engine::{Engine, EngineStats, Settings, WriteBatch};
 
 type Pairs = Database<'static, Bytes, Bytes>;
@@ -62,6 +62,20 @@ impl Lmdb {
     fn add(&self, transaction: &mut RwTxn<'_>, key: &[u8], operand: u64) -> Result<()> {
         let sum = shared::sum(self.pairs.get(transaction, key)?, operand)?;
         Ok(self.pairs.put(transaction, key, &sum)?)
+    }
+
+    /// Commits a batch.
+    fn commit(&self, aside: &Aside) -> Result<()> {
+        self.write(|transaction| {
+            for write in aside.writes() {
+                match write {
+                    Write::Put(key, value) => self.pairs.put(transaction, key, value)?,
+                    Write::Delete(key) => drop(self.pairs.delete(transaction, key)?),
+                    Write::Add(key, operand) => self.add(transaction, key, operand)?,
+                }
+            }
+            Ok(())
+        })
     }
 }
 
@@ -142,7 +156,7 @@ impl Engine for Lmdb {
     }
 
     fn batch(&self) -> Box<dyn WriteBatch + '_> {
-        Box::new(LmdbBatch { engine: self, aside: Aside::default() })
+        Box::new(AsideBatch::new(|aside| self.commit(aside)))
     }
 
     fn flush(&self) -> Result<()> {
@@ -155,44 +169,5 @@ impl Engine for Lmdb {
 
     fn stats(&self) -> EngineStats {
         shared::stats_of(&self.dir)
-    }
-}
-
-struct LmdbBatch<'a> {
-    engine: &'a Lmdb,
-    aside: Aside,
-}
-
-impl WriteBatch for LmdbBatch<'_> {
-    fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.aside.put(key, value);
-    }
-
-    fn delete(&mut self, key: &[u8]) {
-        self.aside.delete(key);
-    }
-
-    fn merge_add(&mut self, key: &[u8], operand: u64) {
-        self.aside.add(key, operand);
-    }
-
-    fn len(&self) -> usize {
-        self.aside.len()
-    }
-
-    fn commit(&mut self) -> Result<()> {
-        let (engine, aside) = (self.engine, &self.aside);
-        engine.write(|transaction| {
-            for write in aside.writes() {
-                match write {
-                    Write::Put(key, value) => engine.pairs.put(transaction, key, value)?,
-                    Write::Delete(key) => drop(engine.pairs.delete(transaction, key)?),
-                    Write::Add(key, operand) => engine.add(transaction, key, operand)?,
-                }
-            }
-            Ok(())
-        })?;
-        self.aside.clear();
-        Ok(())
     }
 }

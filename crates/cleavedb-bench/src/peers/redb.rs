@@ -15,7 +15,7 @@ use redb::{
     WriteTransaction,
 };
 
-use super::shared::{self, Aside, Write};
+use super::shared::{self, Aside, AsideBatch, Write};
 use crate::engine::{Engine, EngineStats, Settings, WriteBatch};
 
 const PAIRS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("bench");
@@ -84,6 +84,20 @@ impl Redb {
         let transaction: WriteTransaction = self.db.begin_write()?;
         work(&mut transaction.open_table(PAIRS)?)?;
         Ok(transaction.commit()?)
+    }
+
+    /// Commits a batch.
+    fn commit(&self, aside: &Aside) -> Result<()> {
+        self.write(|table| {
+            for write in aside.writes() {
+                match write {
+                    Write::Put(key, value) => drop(table.insert(key, value)?),
+                    Write::Delete(key) => drop(table.remove(key)?),
+                    Write::Add(key, operand) => add(table, key, operand)?,
+                }
+            }
+            Ok(())
+        })
     }
 }
 
@@ -161,7 +175,7 @@ impl Engine for Redb {
     }
 
     fn batch(&self) -> Box<dyn WriteBatch + '_> {
-        Box::new(RedbBatch { engine: self, aside: Aside::default() })
+        Box::new(AsideBatch::new(|aside| self.commit(aside)))
     }
 
     fn flush(&self) -> Result<()> {
@@ -174,43 +188,5 @@ impl Engine for Redb {
 
     fn stats(&self) -> EngineStats {
         self.path.parent().map(shared::stats_of).unwrap_or_default()
-    }
-}
-
-struct RedbBatch<'a> {
-    engine: &'a Redb,
-    aside: Aside,
-}
-
-impl WriteBatch for RedbBatch<'_> {
-    fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.aside.put(key, value);
-    }
-
-    fn delete(&mut self, key: &[u8]) {
-        self.aside.delete(key);
-    }
-
-    fn merge_add(&mut self, key: &[u8], operand: u64) {
-        self.aside.add(key, operand);
-    }
-
-    fn len(&self) -> usize {
-        self.aside.len()
-    }
-
-    fn commit(&mut self) -> Result<()> {
-        self.engine.write(|table| {
-            for write in self.aside.writes() {
-                match write {
-                    Write::Put(key, value) => drop(table.insert(key, value)?),
-                    Write::Delete(key) => drop(table.remove(key)?),
-                    Write::Add(key, operand) => add(table, key, operand)?,
-                }
-            }
-            Ok(())
-        })?;
-        self.aside.clear();
-        Ok(())
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::engine::{EngineStats, Settings};
+use crate::engine::{EngineStats, Settings, WriteBatch};
 use crate::measure::processor_time;
 
 /// Locks for read-modify-write; enough that threads seldom meet.
@@ -130,6 +130,43 @@ impl Aside {
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.writes.clear();
+    }
+}
+
+/// A batch for an engine that takes all writes of one at its commit.
+pub(super) struct AsideBatch<C> {
+    aside: Aside,
+    commit: C,
+}
+
+impl<C: FnMut(&Aside) -> Result<()>> AsideBatch<C> {
+    /// An empty one, which `commit` hands over.
+    pub(super) fn new(commit: C) -> Self {
+        Self { aside: Aside::default(), commit }
+    }
+}
+
+impl<C: FnMut(&Aside) -> Result<()>> WriteBatch for AsideBatch<C> {
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.aside.put(key, value);
+    }
+
+    fn delete(&mut self, key: &[u8]) {
+        self.aside.delete(key);
+    }
+
+    fn merge_add(&mut self, key: &[u8], operand: u64) {
+        self.aside.add(key, operand);
+    }
+
+    fn len(&self) -> usize {
+        self.aside.len()
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        (self.commit)(&self.aside)?;
+        self.aside.clear();
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use surrealkv::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-use super::shared::{self, Aside, Stripes};
+use super::shared::{self, Aside, AsideBatch, Stripes};
 use crate::engine::{Engine, EngineStats, Settings, WriteBatch};
 
 struct Surreal {
@@ -79,6 +79,24 @@ impl Surreal {
     fn value(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let transaction = self.tree.begin_with_mode(Mode::ReadOnly)?;
         Ok(transaction.get(key)?.map(|value| value.to_vec()))
+    }
+
+    /// Commits a batch.
+    fn commit(&self, aside: &Aside) -> Result<()> {
+        let _locks = self.adding.lock(aside.added());
+        self.write(|transaction| {
+            shared::resolved(
+                aside,
+                |key| self.value(key),
+                |key, value| {
+                    match value {
+                        Some(value) => transaction.set(key, value)?,
+                        None => transaction.delete(key)?,
+                    }
+                    Ok(())
+                },
+            )
+        })
     }
 }
 
@@ -152,7 +170,7 @@ impl Engine for Surreal {
     }
 
     fn batch(&self) -> Box<dyn WriteBatch + '_> {
-        Box::new(SurrealBatch { engine: self, aside: Aside::default() })
+        Box::new(AsideBatch::new(|aside| self.commit(aside)))
     }
 
     fn flush(&self) -> Result<()> {
@@ -165,48 +183,5 @@ impl Engine for Surreal {
 
     fn stats(&self) -> EngineStats {
         shared::stats_of(&self.dir)
-    }
-}
-
-struct SurrealBatch<'a> {
-    engine: &'a Surreal,
-    aside: Aside,
-}
-
-impl WriteBatch for SurrealBatch<'_> {
-    fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.aside.put(key, value);
-    }
-
-    fn delete(&mut self, key: &[u8]) {
-        self.aside.delete(key);
-    }
-
-    fn merge_add(&mut self, key: &[u8], operand: u64) {
-        self.aside.add(key, operand);
-    }
-
-    fn len(&self) -> usize {
-        self.aside.len()
-    }
-
-    fn commit(&mut self) -> Result<()> {
-        let (engine, aside) = (self.engine, &self.aside);
-        let _locks = engine.adding.lock(aside.added());
-        engine.write(|transaction| {
-            shared::resolved(
-                aside,
-                |key| engine.value(key),
-                |key, value| {
-                    match value {
-                        Some(value) => transaction.set(key, value)?,
-                        None => transaction.delete(key)?,
-                    }
-                    Ok(())
-                },
-            )
-        })?;
-        self.aside.clear();
-        Ok(())
     }
 }
