@@ -8,6 +8,8 @@
 //!   half compressible.
 //! - D5: where values have mixed sizes, a value's size is a function of its item and version,
 //!   both of which it holds; as many are between 2 and 4 times the smallest as between 4 and 8.
+//! - D6: [`Dataset::short_counter_key`] has the lengths of the keys of UP2X, a service that counts:
+//!   normal, 10.45 bytes on average with a deviation of 1.4 (Cao et al., FAST'20).
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -28,6 +30,29 @@ const HEADER_BYTES: usize = 16;
 
 /// Smallest value where sizes are mixed.
 pub const MIXED_BYTES_MIN: usize = 64;
+
+/// Average length of a short key, its deviation, and the least.
+const SHORT_KEY_BYTES: f64 = 10.45;
+const SHORT_KEY_DEVIATION: f64 = 1.4;
+const SHORT_KEY_BYTES_MIN: usize = 7;
+
+/// Scatters the numbers of counters; odd.
+const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A key that may be shorter than the others.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortKey {
+    bytes: [u8; KEY_BYTES],
+    length: usize,
+}
+
+impl std::ops::Deref for ShortKey {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+}
 
 /// The keys and values of one run.
 #[derive(Clone, Debug)]
@@ -98,6 +123,26 @@ impl Dataset {
             *first = b'm';
         }
         key
+    }
+
+    /// Key of a counter of UP2X (D6); no two are equal, nor is one a [`Dataset::counter_key`].
+    #[must_use]
+    pub fn short_counter_key(&self, item: u64) -> ShortKey {
+        let hash = mix(item ^ self.seed.rotate_left(17));
+        // Four uniform numbers together are near enough to normal.
+        let uniform = |part: u32| (hash >> (16 * part) & 0xffff) as f64 / 65_536.0;
+        let sum: f64 = (0..4).map(uniform).sum();
+        let deviations = (sum - 2.0) * 3f64.sqrt();
+        let length = (SHORT_KEY_BYTES + deviations * SHORT_KEY_DEVIATION).round();
+        let length = (length as usize).clamp(SHORT_KEY_BYTES_MIN, KEY_BYTES - 1);
+        // An odd factor is one-to-one within a power of two; the counter's number is scattered.
+        let [_, _, _, number @ ..] = (item.wrapping_mul(SCATTER) << 24 >> 24).to_be_bytes();
+        let mut bytes = [b'm'; KEY_BYTES];
+        for (to, from) in bytes.iter_mut().skip(1).zip(number.into_iter().chain(hash.to_be_bytes()))
+        {
+            *to = from;
+        }
+        ShortKey { bytes, length }
     }
 
     /// Whether `key` is an item's key rather than a counter's.

@@ -38,7 +38,8 @@ pub enum Phase {
     DeleteRandom,
     /// Uniformly chosen counters are added to.
     MergeRandom,
-    /// The mix of a service that counts: 92.5 % additions, 7.5 % reads, zipfian counters.
+    /// The mix of a service that counts (UP2X): 92.5 % additions, 7.5 % reads, zipfian counters
+    /// with keys of its lengths.
     Up2x,
     /// Several uniformly chosen items in one call.
     MultiGet,

@@ -1,4 +1,4 @@
-//! Keys and values have the stated properties D1 to D4.
+//! Keys and values have the stated properties D1 to D6.
 
 use std::collections::BTreeSet;
 
@@ -85,6 +85,22 @@ fn counters_sort_after_items() {
     assert!(data.counter_key(0) > data.key(99));
     assert!(Dataset::is_item_key(&data.key(99)));
     assert!(!Dataset::is_item_key(&data.counter_key(99)));
+}
+
+#[test]
+fn short_keys_have_the_lengths_of_up2x_and_are_distinct() {
+    let data = Dataset::new(100, 8, 3);
+    let keys: BTreeSet<Vec<u8>> =
+        (0..20_000).map(|item| data.short_counter_key(item).to_vec()).collect();
+    assert_eq!(keys.len(), 20_000);
+    assert!(keys.iter().all(|key| !Dataset::is_item_key(key) && key.len() < KEY_BYTES));
+    let average = |figure: &dyn Fn(f64) -> f64| {
+        keys.iter().map(|key| figure(key.len() as f64)).sum::<f64>() / keys.len() as f64
+    };
+    let mean = average(&|length| length);
+    let deviation = average(&|length| (length - mean).powi(2)).sqrt();
+    assert!((mean - 10.45).abs() < 0.05, "{mean}");
+    assert!((deviation - 1.4).abs() < 0.1, "{deviation}");
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub(super) struct Driver<'a> {
     counts_pairs: bool,
     /// Bytes of a part of a value.
     part_bytes: usize,
+    /// Whether counters have keys of several lengths.
+    short_keys: bool,
     /// Whether reads and writes are told apart, and which this is.
     mixes: bool,
     reading: bool,
@@ -49,6 +51,7 @@ impl<'a> Driver<'a> {
             multi_get_keys: plan.multi_get_keys.max(1),
             counts_pairs: phase.unit() == "pairs",
             part_bytes: plan.mix.part_bytes.max(1),
+            short_keys: phase == Phase::Up2x,
             mixes: phase.mixes(),
             reading: false,
             batch: engine.batch(),
@@ -108,9 +111,13 @@ impl<'a> Driver<'a> {
             }
             Step::Scan { item, pairs, reverse } => self.scan(item, pairs, reverse),
             Step::Delete(item) => self.delete(item),
-            Step::Add(item) => self.add(item),
+            Step::Add(item) if self.short_keys => self.add(&self.data.short_counter_key(item)),
+            Step::Add(item) => self.add(&self.data.counter_key(item)),
             Step::AddByPut(item) => self.add_by_put(item),
-            Step::GetCounter(item) => self.get_counter(item),
+            Step::GetCounter(item) if self.short_keys => {
+                self.get_counter(&self.data.short_counter_key(item))
+            }
+            Step::GetCounter(item) => self.get_counter(&self.data.counter_key(item)),
             Step::ChangePart { item, version, part, merged } => {
                 self.change_part(item, version, part, merged)
             }
@@ -152,14 +159,13 @@ impl<'a> Driver<'a> {
         self.batched(KEY_BYTES as u64)
     }
 
-    fn add(&mut self, item: u64) -> Result<()> {
-        let key = self.data.counter_key(item);
-        let bytes = (KEY_BYTES + size_of::<u64>()) as u64;
+    fn add(&mut self, key: &[u8]) -> Result<()> {
+        let bytes = (key.len() + size_of::<u64>()) as u64;
         if self.batch_writes == 1 {
-            self.engine.merge_add(&key, 1)?;
+            self.engine.merge_add(key, 1)?;
             return self.wrote(bytes);
         }
-        self.batch.merge_add(&key, 1);
+        self.batch.merge_add(key, 1);
         self.batched(bytes)
     }
 
@@ -219,14 +225,13 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    fn get_counter(&mut self, item: u64) -> Result<()> {
-        let key = self.data.counter_key(item);
-        let (mut right, mut bytes) = (true, KEY_BYTES as u64);
-        let found = self.engine.get(&key, &mut |value| {
+    fn get_counter(&mut self, key: &[u8]) -> Result<()> {
+        let (mut right, mut bytes) = (true, key.len() as u64);
+        let found = self.engine.get(key, &mut |value| {
             right = value.len() == size_of::<u64>();
-            bytes = pair_bytes(value);
+            bytes = (key.len() + value.len()) as u64;
         })?;
-        check(right, &key)?;
+        check(right, key)?;
         self.outcome.found += u64::from(found);
         self.done(1, bytes);
         Ok(())
@@ -236,20 +241,22 @@ impl<'a> Driver<'a> {
         let from = self.data.key(item);
         let data = self.data;
         let (mut right, mut bytes) = (true, 0);
-        let mut last: Option<[u8; KEY_BYTES]> = None;
+        // Empty before the first pair; keys of counters have several lengths.
+        let mut last = Vec::with_capacity(KEY_BYTES);
         let mut wrong = None;
         let pairs = self.engine.scan(&from, reverse, limit, &mut |key, value| {
-            bytes += pair_bytes(value);
-            let key: [u8; KEY_BYTES] = key.try_into().unwrap_or_default();
-            let in_order = last.is_none_or(|last| if reverse { key < last } else { key > last });
-            let matches = !Dataset::is_item_key(&key) || data.is_value_of(&key, value);
+            bytes += (key.len() + value.len()) as u64;
+            let above = key > last.as_slice();
+            let in_order = last.is_empty() || (above != reverse && key != last.as_slice());
+            let matches = !Dataset::is_item_key(key) || data.is_value_of(key, value);
             if !(in_order && matches) && right {
                 right = false;
-                wrong = Some(key);
+                wrong = Some(key.to_vec());
             }
-            last = Some(key);
+            last.clear();
+            last.extend_from_slice(key);
         })?;
-        check(right, &wrong.unwrap_or(from))?;
+        check(right, wrong.as_deref().unwrap_or(&from))?;
         self.outcome.found += u64::from(pairs > 0);
         // A seek counts as one operation, a run of a scan as its pairs; the phase's unit says so.
         self.done(if self.counts_pairs { pairs as u64 } else { 1 }, bytes);

@@ -192,6 +192,18 @@ fn adding_by_get_and_put_reads_what_it_wrote() {
     assert_eq!(first.user_bytes_written, 300 * (KEY_BYTES as u64 + 8));
 }
 
+/// Keys of 10.45 bytes on average, and the number that is added.
+#[test]
+fn up2x_has_short_keys() {
+    // Scans that begin at an item may run into them, and check their order.
+    let phases = vec![Phase::Up2x, Phase::SeekRandom];
+    let report = run_in_temp(&Plan { phases, operations: Some(4_000), ..tiny() }).unwrap();
+    let [counted, _] = report.phases.as_slice() else { panic!("{report}") };
+    let each = counted.user_bytes_written as f64 / (0.925 * 4_000.0);
+    assert!((17.0..20.0).contains(&each), "{each}");
+    assert!(counted.found > 0);
+}
+
 /// Takes long for one put of many and counts a delay for it, as an engine does that has a reason.
 struct Delaying {
     inner: Box<dyn Engine>,
