@@ -31,22 +31,24 @@ pub struct Widths {
 }
 
 impl Widths {
-    /// Widths for a memory budget: a quarter of it in memtables (the active one and up to three
-    /// frozen ones), tables of a memtable's size, a first level of four.
+    /// Widths for a memory budget: three eighths of it in memtables (the active one and up to two
+    /// frozen ones), at most 64 MiB each, and a level 0 of eight of them before they are merged
+    /// into the base. Merging rewrites all of the base however little comes from above, so what
+    /// is written in all falls with the size of level 0; it costs a get one filter more a run.
     #[must_use]
     pub fn for_budget(memory_budget: u64) -> Self {
-        let memtable_bytes = (memory_budget / 16).clamp(64 << 10, 64 << 20);
+        let memtable_bytes = (memory_budget / 8).clamp(64 << 10, 64 << 20);
         Self {
             memtable_bytes,
-            frozen_memtables_max: 3,
+            frozen_memtables_max: 2,
             journal_segment_bytes: 64 << 20,
             replay_bytes_max: 512 << 20,
             manifest_bytes_max: 4 << 20,
             block_bytes: 4096,
             restart_interval: 16,
             table_bytes: 32 << 20,
-            level0_runs_trigger: 4,
-            level_base_bytes_min: 4 * memtable_bytes,
+            level0_runs_trigger: 8,
+            level_base_bytes_min: 8 * memtable_bytes,
             level_ratio: 10,
             subcompaction_bytes_min: 64 << 20,
         }

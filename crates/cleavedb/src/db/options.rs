@@ -113,7 +113,7 @@ impl Options {
     setter! {
         /// Bytes of memory for everything: memtables, block cache, filters, indexes, iterators.
         /// Default: 256 MiB. Range: 1 MiB and up. More buys fewer device reads and fewer, larger
-        /// flushes; a sixteenth of it (at most 64 MiB) is one memtable.
+        /// flushes; an eighth of it (at most 64 MiB) is one memtable.
         memory_budget: u64
     }
     setter! {

@@ -337,7 +337,11 @@ impl Engine {
     /// Gives the block cache what memtables, pinned tables and iterators leave of the budget.
     pub(crate) fn balance_memory(&self) {
         let budget = self.settings.memory_budget;
-        let memtables = self.widths.memtable_bytes * (1 + self.widths.frozen_memtables_max as u64);
+        let memtables_max =
+            self.widths.memtable_bytes * (1 + self.widths.frozen_memtables_max as u64);
+        // What there is, and as much as may come before the next look.
+        let in_use: u64 = self.view.load().memtables().map(|table| table.memory_bytes()).sum();
+        let memtables = (in_use + self.widths.memtable_bytes).min(memtables_max);
         let buffers = self.iterator_bytes() + self.background_bytes();
         let taken = memtables + self.tables.memory_bytes() + buffers;
         self.blocks.set_capacity(budget.saturating_sub(taken).max(budget / 8));

@@ -80,10 +80,10 @@ const DELAY_MAX: Duration = Duration::from_millis(4);
 const DELAY_UNIT_BYTES: f64 = 64.0 * 1024.0;
 /// Runs above the trigger, in triggers, at which pacing begins and at which writers stop.
 const LEVEL0_PACE: usize = 3;
-const LEVEL0_STOP: usize = 9;
+const LEVEL0_STOP: usize = 5;
 /// Debt, in first levels, at which pacing begins and at which writers stop.
-const DEBT_PACE: u64 = 64;
-const DEBT_STOP: u64 = 512;
+const DEBT_PACE: u64 = 16;
+const DEBT_STOP: u64 = 128;
 
 /// Decides for a write of `bytes`.
 pub(crate) fn pace(pressure: Pressure, bytes: u64, widths: &Widths) -> Pace {

@@ -72,8 +72,7 @@ impl Engine {
             if let Err(error) = engine.make_blank_segment() {
                 match error.kind() {
                     // The leader makes the file, and room, when it needs them.
-                    ErrorKind::NoSpace => mark!("blank_segment_out_of_space"),
-                    ErrorKind::Closed => {}
+                    ErrorKind::NoSpace | ErrorKind::Closed => {}
                     _ => engine.stop(&error),
                 }
             }
@@ -108,7 +107,7 @@ impl Engine {
         if newest.is_none_or(|newest| newest < blank.id()) {
             return Some(blank);
         }
-        mark!("blank_segment_too_late");
+        // A roll that did not wait for it came first.
         self.remove_blank(&blank);
         None
     }

@@ -8,7 +8,7 @@ fn widths() -> Widths {
 
 #[test]
 fn a_small_backlog_costs_nothing() {
-    let pressure = Pressure { frozen: 1, level0_runs: 8, pending_bytes: 1 << 20 };
+    let pressure = Pressure { frozen: 1, level0_runs: 16, pending_bytes: 1 << 20 };
     assert_eq!(pace(pressure, 1024, &widths()), Pace::Free);
 }
 
@@ -16,7 +16,7 @@ fn a_small_backlog_costs_nothing() {
 fn delays_grow_with_the_backlog_and_the_write_until_the_stop() {
     let widths = widths();
     let mut last = Duration::ZERO;
-    for runs in 13..36 {
+    for runs in 25..40 {
         let pressure = Pressure { level0_runs: runs, ..Pressure::default() };
         let Pace::Delay(delay, Reason::Level0) = pace(pressure, 64 << 10, &widths) else {
             panic!("no delay at {runs} runs");
@@ -26,14 +26,14 @@ fn delays_grow_with_the_backlog_and_the_write_until_the_stop() {
         assert!(smaller < delay);
         last = delay;
     }
-    let pressure = Pressure { level0_runs: 36, ..Pressure::default() };
+    let pressure = Pressure { level0_runs: 40, ..Pressure::default() };
     assert_eq!(pace(pressure, 1, &widths), Pace::Stop(Reason::Level0));
 }
 
 #[test]
 fn debt_and_memtables_stop_writers_too() {
     let widths = widths();
-    let debt = Pressure { pending_bytes: widths.level_base_bytes_min * 512, ..Pressure::default() };
+    let debt = Pressure { pending_bytes: widths.level_base_bytes_min * 128, ..Pressure::default() };
     assert_eq!(pace(debt, 1, &widths), Pace::Stop(Reason::Compaction));
     let frozen = Pressure { frozen: widths.frozen_memtables_max + 1, ..Pressure::default() };
     assert_eq!(pace(frozen, 1, &widths), Pace::Stop(Reason::Memtables));

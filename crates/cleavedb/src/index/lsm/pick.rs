@@ -10,6 +10,8 @@ use crate::base::sync::Arc;
 use crate::index::KeyRange;
 use crate::index::lsm::shape::{FileShape, Hull, LAST_LEVEL, Shape, Targets};
 
+#[cfg(test)]
+mod amplification;
 mod manual;
 mod split;
 #[cfg(test)]
@@ -22,6 +24,12 @@ const INPUT_FILES_MAX: usize = 64;
 /// Bytes that one pick takes from its input level, at most, in units of a table: a job stays
 /// short enough to be cancelled and to make way.
 const INPUT_TABLES_MAX: u64 = 16;
+
+/// Runs of level 0, in triggers, that are worth a merge among themselves while the way down is
+/// taken: below the number at which writers are slowed down.
+const CROWD_TRIGGERS: usize = 2;
+/// Level 0 is small where the base holds more than so many times its bytes.
+const SMALL_PART: u64 = 4;
 
 /// What a pick does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,10 +73,7 @@ pub(crate) fn pick(shape: &Shape<'_>) -> Option<Pick> {
     let mut barred = None;
     for (level, score) in due {
         let found = match level {
-            0 => level0_to_base(shape, &targets, score).or_else(|| {
-                barred = (!level0_is_running(shape)).then_some(targets.base_level);
-                intra_level0(shape, score)
-            }),
+            0 => from_level0_due(shape, &targets, score, &mut barred),
             _ if barred == Some(level) => None,
             _ => from_level(shape, &targets, level, score),
         };
@@ -77,6 +82,38 @@ pub(crate) fn pick(shape: &Shape<'_>) -> Option<Pick> {
         }
     }
     tombstone_heavy(shape, barred)
+}
+
+/// What to do about a level 0 that is due.
+///
+/// Many runs with few bytes are merged among themselves, where that is much cheaper than to
+/// rewrite the base for so little. While runs are on their way to the base, or the way is taken,
+/// the newer ones wait for their turn, which costs nothing, until they would make reads slow.
+fn from_level0_due(
+    shape: &Shape<'_>,
+    targets: &Targets,
+    score: f64,
+    barred: &mut Option<usize>,
+) -> Option<Pick> {
+    let trigger = shape.widths.level0_runs_trigger.max(2);
+    if is_small(shape, targets)
+        && let Some(pick) = intra_level0(shape, score, (trigger / 2).max(2))
+    {
+        return Some(pick);
+    }
+    level0_to_base(shape, targets, score).or_else(|| {
+        *barred = (!level0_is_running(shape)).then_some(targets.base_level);
+        intra_level0(shape, score, trigger * CROWD_TRIGGERS)
+    })
+}
+
+/// Whether level 0 has runs to spare but few bytes, compared with what they overlap in the base.
+fn is_small(shape: &Shape<'_>, targets: &Targets) -> bool {
+    let bytes: u64 = shape.level(0).iter().map(|file| file.bytes).sum();
+    let Some(hull) = Hull::of(shape.level(0)) else { return false };
+    let overlap: u64 =
+        shape.overlapping(targets.base_level, &hull).iter().map(|file| file.bytes).sum();
+    bytes < shape.widths.level_base_bytes_min && overlap / SMALL_PART > bytes
 }
 
 /// Whether runs of level 0 are on their way to the base.
@@ -132,8 +169,8 @@ fn from_level0(
     Some(pick)
 }
 
-/// Many small runs, while the way down is taken: the newest free ones into one run.
-fn intra_level0(shape: &Shape<'_>, score: f64) -> Option<Pick> {
+/// The newest free runs into one run, where there are `runs_min` of about the same size.
+fn intra_level0(shape: &Shape<'_>, score: f64, runs_min: usize) -> Option<Pick> {
     let runs = shape.level(0);
     let mut count = 0;
     let mut bytes = 0u64;
@@ -149,7 +186,7 @@ fn intra_level0(shape: &Shape<'_>, score: f64) -> Option<Pick> {
         (count, bytes, cost_per_run) = (count + 1, with_it, cost);
     }
     let inputs = runs.get(..count)?;
-    if count < shape.widths.level0_runs_trigger.max(2) {
+    if count < runs_min {
         return None;
     }
     let hull = Hull::of(inputs)?;

@@ -283,8 +283,7 @@ fn jobs_of_disjoint_parts_run_at_the_same_time() {
     while let Some(mut job) = fixture.index.pick_job().filter(|_| jobs.len() < 4) {
         let prepared = job.run(&job_context(&[])).unwrap();
         jobs.push((job, prepared));
-        fixture.puts([7]);
-        fixture.puts([8]);
+        [7, 8, 9, 10].into_iter().for_each(|number| fixture.puts([number]));
     }
     assert!(jobs.len() > 1, "only {} jobs at once", jobs.len());
     while let Some((job, prepared)) = jobs.pop() {
