@@ -123,8 +123,9 @@ impl Outputs {
     pub(crate) fn add(&mut self, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) -> Result<()> {
         let repeated = self.open.is_some() && self.last_key == key;
         if !repeated {
+            self.pass_kept(Some(key))?;
             let overlap_bytes = self.pass_below(key);
-            if self.pass_kept(key) || self.is_full(overlap_bytes) || self.ends_at_gap(key) {
+            if self.is_full(overlap_bytes) || self.ends_at_gap(key) {
                 self.cut(Some(key))?;
             }
             if let Some(open) = &mut self.open {
@@ -146,6 +147,7 @@ impl Outputs {
 
     /// Ends the stream: its tables, in key order, complete and durable with their names.
     pub(crate) fn finish(mut self) -> Result<Vec<Arc<TableFile>>> {
+        self.pass_kept(None)?;
         self.cut(None)?;
         Ok(self.finished)
     }
@@ -162,13 +164,17 @@ impl Outputs {
         bytes
     }
 
-    /// Moves past the tables that stay and begin before `key`; whether there is any.
-    fn pass_kept(&mut self, key: &[u8]) -> bool {
-        let from = self.kept_at;
-        while self.plan.kept.get(self.kept_at).is_some_and(|smallest| **smallest < *key) {
+    /// Ends tables where a table that stays begins, for each one that begins before `key` (`None`:
+    /// for all). A range tombstone behind it is then in a table behind it, too.
+    fn pass_kept(&mut self, key: Option<&[u8]>) -> Result<()> {
+        while let Some(smallest) = self.plan.kept.get(self.kept_at)
+            && key.is_none_or(|key| **smallest < *key)
+        {
+            let smallest = smallest.clone();
             self.kept_at += 1;
+            self.cut(Some(&smallest))?;
         }
-        self.kept_at > from
+        Ok(())
     }
 
     /// Whether the table should end because `key` is far from the last one: what grows at several
