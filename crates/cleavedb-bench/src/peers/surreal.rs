@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use surrealkv::{
-    Durability, LSMIterator, Mode, Options, ReadOptions, Transaction, Tree, TreeBuilder,
+    Durability, Error, LSMIterator, Mode, Options, ReadOptions, Transaction, Tree, TreeBuilder,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -69,11 +69,18 @@ impl Drop for Surreal {
 }
 
 impl Surreal {
-    fn write(&self, work: impl FnOnce(&mut Transaction) -> Result<()>) -> Result<()> {
-        let mut transaction = self.tree.begin_with_mode(Mode::WriteOnly)?;
-        transaction.set_durability(self.durability);
-        work(&mut transaction)?;
-        Ok(self.runtime.block_on(transaction.commit())?)
+    /// One transaction; again where another that wrote the same keys came first, as any client of
+    /// it has to. One of those that meet always gets through.
+    fn write(&self, mut work: impl FnMut(&mut Transaction) -> Result<()>) -> Result<()> {
+        loop {
+            let mut transaction = self.tree.begin_with_mode(Mode::WriteOnly)?;
+            transaction.set_durability(self.durability);
+            work(&mut transaction)?;
+            match self.runtime.block_on(transaction.commit()) {
+                Err(Error::TransactionWriteConflict | Error::TransactionRetry) => {}
+                outcome => return Ok(outcome?),
+            }
+        }
     }
 
     fn value(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
