@@ -35,7 +35,7 @@ pub fn dump_file(path: impl AsRef<Path>, out: &mut String) -> Result<()> {
     };
     let bytes = read_whole(path)?;
     match kind {
-        FileKind::Journal => dump_segment(&bytes, out),
+        FileKind::Journal | FileKind::Value => dump_segment(&bytes, out),
         FileKind::Manifest => dump_manifest(&bytes, out),
         FileKind::Current | FileKind::Creating => dump_current(&bytes, out),
         FileKind::Table => {

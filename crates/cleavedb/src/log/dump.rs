@@ -130,6 +130,7 @@ fn dump_frame(lines: &mut Annotator<'_>, header: &FrameHeader, seed: u32, descri
     match kind {
         FrameKind::Data => lines.note(format_args!("frame: {count} from seq {base_seq}")),
         FrameKind::Synced => lines.note("frame: watermark"),
+        FrameKind::Footer => lines.note("frame: footer"),
     }
     lines.field(4, "magic");
     lines.field(4, "checksum of the frame's header");

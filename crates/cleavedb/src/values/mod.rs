@@ -1,3 +1,4 @@
-//! Value files: where separated values live. The seam stands here from the start (record kinds,
-//! the death listener of flush and compaction, sections of the manifest); the files themselves
-//! come with the value log.
+//! Value files: where separated values live. A separated put stands in a value segment, which is
+//! the log that made it durable and its home; index entries carry a handle to it.
+
+pub(crate) mod handle;
