@@ -144,6 +144,7 @@ impl<'a> BatchReader<'a> {
                 return Err(Error::corruption(message).at_offset(offset));
             }
         }
+        record.compression()?;
         let SeparatedRecord { keyspace, key, stored, .. } = record;
         let separated = Some(Separated { start, record });
         Ok(Record { kind: Kind::PutSeparated, keyspace, key, value: stored, separated })

@@ -41,6 +41,45 @@ pub(crate) struct Totals {
     pub(crate) largest_seq: Seq,
 }
 
+impl Totals {
+    /// Appends six varints.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let Self { records, record_bytes, key_bytes, value_bytes, smallest_seq, largest_seq } =
+            *self;
+        debug_assert!(smallest_seq <= largest_seq);
+        let seqs = largest_seq.saturating_sub(smallest_seq);
+        for number in [records, record_bytes, key_bytes, value_bytes, smallest_seq, seqs] {
+            put_varint(out, number);
+        }
+    }
+
+    /// Decodes what [`Self::encode`] wrote; refuses sums that no records have.
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let records = reader.varint()?;
+        let record_bytes = reader.varint()?;
+        let key_bytes = reader.varint()?;
+        let value_bytes = reader.varint()?;
+        let smallest_seq = reader.varint()?;
+        let seqs = reader.varint()?;
+        let largest_seq = smallest_seq.saturating_add(seqs);
+        let totals =
+            Self { records, record_bytes, key_bytes, value_bytes, smallest_seq, largest_seq };
+        let least = records.checked_mul(SEPARATED_BYTES_MIN as u64);
+        let is_sound = if records == 0 {
+            totals == Self::default()
+        } else {
+            smallest_seq > 0
+                && largest_seq <= SEQ_MAX
+                && records - 1 <= seqs
+                && least.and_then(|b| b.checked_add(key_bytes)).is_some_and(|b| b <= record_bytes)
+        };
+        if !is_sound {
+            return Err(Error::corruption("sums of records that no segment holds"));
+        }
+        Ok(totals)
+    }
+}
+
 /// One separated record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
@@ -111,14 +150,9 @@ impl FooterBuilder {
     /// The payload of the footer's frame; `None` where it is longer than a frame may be, in which
     /// case the segment does without.
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {
-        let Totals { records, record_bytes, key_bytes, value_bytes, smallest_seq, largest_seq } =
-            self.totals;
         let mut out = Vec::with_capacity(1 + 6 * 10 + self.lines.len() + FOOTER_LENGTH_BYTES);
         out.push(VERSION);
-        let seqs = largest_seq - smallest_seq;
-        for number in [records, record_bytes, key_bytes, value_bytes, smallest_seq, seqs] {
-            put_varint(&mut out, number);
-        }
+        self.totals.encode(&mut out);
         out.extend_from_slice(&self.lines);
         let bytes = u32::try_from(out.len() + FOOTER_LENGTH_BYTES).ok()?;
         out.extend_from_slice(&bytes.to_le_bytes());
@@ -144,7 +178,7 @@ impl Footer {
             let message = format!("footer of version {version}, this build knows {VERSION}");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let totals = Self::decode_totals(&mut reader)?;
+        let totals = Totals::decode(&mut reader)?;
         // The count is not trusted with an allocation further than the bytes justify (rule F8).
         if totals.records > (reader.rest().len() / LINE_BYTES_MIN) as u64 {
             return Err(Error::corruption("a footer states more records than it lists"));
@@ -167,26 +201,6 @@ impl Footer {
             return Err(Error::corruption("a footer whose sums differ from its lines"));
         }
         Ok(Self { totals, lines })
-    }
-
-    fn decode_totals(reader: &mut Reader<'_>) -> Result<Totals> {
-        let records = reader.varint()?;
-        let record_bytes = reader.varint()?;
-        let key_bytes = reader.varint()?;
-        let value_bytes = reader.varint()?;
-        let smallest_seq = reader.varint()?;
-        let largest_seq = smallest_seq.saturating_add(reader.varint()?);
-        let totals =
-            Totals { records, record_bytes, key_bytes, value_bytes, smallest_seq, largest_seq };
-        let is_sound = if records == 0 {
-            totals == Totals::default()
-        } else {
-            smallest_seq > 0 && largest_seq <= SEQ_MAX && key_bytes <= record_bytes
-        };
-        if !is_sound {
-            return Err(Error::corruption("a footer whose sums cannot be"));
-        }
-        Ok(totals)
     }
 }
 

@@ -263,6 +263,10 @@ impl SegmentReader {
             let message = format!("frame begins with seq {}, not {wanted}", header.base_seq);
             return Err(self.corruption(at, message));
         }
+        if self.next_seq > Some(header.base_seq) {
+            let message = format!("frame goes back to seq {}", header.base_seq);
+            return Err(self.corruption(at, message));
+        }
         self.accept(at, &header);
         Ok(Some(header))
     }

@@ -160,19 +160,6 @@ fn byte_of(compression: Compression) -> u8 {
     }
 }
 
-fn compression_of(byte: u8) -> Result<Compression> {
-    match byte {
-        0 => Ok(Compression::None),
-        1 => Ok(Compression::Lz4),
-        2 => Ok(Compression::Zstd),
-        // A later build may know more of them; a damaged byte is found by the checksums.
-        _ => {
-            let message = format!("compression {byte} of a value is unknown to this build");
-            Err(Error::new(ErrorKind::Unsupported, message))
-        }
-    }
-}
-
 /// A separated put as it stands in a log, borrowed from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeparatedRecord<'a> {
@@ -180,14 +167,14 @@ pub(crate) struct SeparatedRecord<'a> {
     pub(crate) keyspace: KeyspaceId,
     /// The key.
     pub(crate) key: &'a [u8],
-    /// How the stored bytes are compressed.
-    pub(crate) compression: Compression,
     /// Bytes of the value once decompressed.
     pub(crate) value_bytes: u32,
     /// Its seq; zero before it was bound.
     pub(crate) seq: Seq,
     /// The value as it is stored.
     pub(crate) stored: &'a [u8],
+    /// How the stored bytes are compressed, as a number that this build need not know.
+    how: u8,
     checksum: u32,
     /// Everything in front of the seq.
     head: &'a [u8],
@@ -213,12 +200,9 @@ impl<'a> SeparatedRecord<'a> {
     pub(crate) fn decode_after_kind(bytes: &'a [u8], reader: &mut Reader<'a>) -> Result<Self> {
         let keyspace = KeyspaceId(reader.varint_u32()?);
         let key = reader.bytes()?;
-        let compression = compression_of(reader.u8()?)?;
+        let how = reader.u8()?;
         let stored_bytes = reader.varint_u32()?;
-        let value_bytes = match compression {
-            Compression::None => stored_bytes,
-            _ => reader.varint_u32()?,
-        };
+        let value_bytes = if how == 0 { stored_bytes } else { reader.varint_u32()? };
         let head = bytes.get(..bytes.len() - reader.rest().len()).unwrap_or_default();
         let seq = reader.u64()?;
         let checksum = reader.u32()?;
@@ -226,12 +210,12 @@ impl<'a> SeparatedRecord<'a> {
         if keyspace.0 == 0 || key.len() > KEY_BYTES_MAX || seq > SEQ_MAX {
             return Err(Error::corruption("a value's record holds a number out of range"));
         }
-        let shrank = compression == Compression::None || stored_bytes < value_bytes;
+        let shrank = how == 0 || stored_bytes < value_bytes;
         if value_bytes as usize > VALUE_BYTES_MAX || !shrank {
             let message = format!("a value of {value_bytes} bytes stored in {stored_bytes}");
             return Err(Error::corruption(message));
         }
-        Ok(Self { keyspace, key, compression, value_bytes, seq, stored, checksum, head })
+        Ok(Self { keyspace, key, value_bytes, seq, stored, how, checksum, head })
     }
 
     /// Bytes of the whole record.
@@ -250,9 +234,23 @@ impl<'a> SeparatedRecord<'a> {
         bound_checksum(seed, offset, body, self.seq) == self.checksum
     }
 
+    /// How the stored bytes are compressed. The caller has seen that the record holds, so that a
+    /// number unknown here is a later build's, not damage.
+    pub(crate) fn compression(&self) -> Result<Compression> {
+        match self.how {
+            0 => Ok(Compression::None),
+            1 => Ok(Compression::Lz4),
+            2 => Ok(Compression::Zstd),
+            how => {
+                let message = format!("compression {how} of a value is unknown to this build");
+                Err(Error::new(ErrorKind::Unsupported, message))
+            }
+        }
+    }
+
     /// The value as the user gave it. The caller has seen that the record holds.
     pub(crate) fn value(&self) -> Result<Cow<'a, [u8]>> {
-        match self.compression {
+        match self.compression()? {
             Compression::None => Ok(Cow::Borrowed(self.stored)),
             how => decompress(how, self.stored, self.value_bytes as usize).map(Cow::Owned),
         }

@@ -16,7 +16,7 @@ fn build(steps: &[Step]) -> (FooterBuilder, Vec<Line>) {
     let (mut seq, mut end, mut lines) = (40, 120, Vec::new());
     for &(hash, step, gap, extra, key_bytes, value_bytes) in steps {
         seq += step;
-        let bytes = SEPARATED_BYTES_MIN as u32 + extra;
+        let bytes = SEPARATED_BYTES_MIN as u32 + key_bytes + extra;
         let line = Line { hash, seq, offset: end + gap, bytes };
         builder.add(line, key_bytes, value_bytes);
         end = line.offset + u64::from(bytes);
@@ -89,7 +89,8 @@ fn contradictions_are_refused() {
     assert!(forged(|n| n[0] = u64::MAX).is_err(), "no allocation for a count");
     assert!(forged(|n| n[0] = 0).is_err(), "a line that is not counted");
     assert!(forged(|n| n[1] = 31).is_err(), "another sum of bytes");
-    assert!(forged(|n| n[2] = 31).is_err(), "keys larger than their records");
+    assert!(forged(|n| n[2] = 30 - SEPARATED_BYTES_MIN as u64).is_ok(), "nothing but the key");
+    assert!(forged(|n| n[2] = 31 - SEPARATED_BYTES_MIN as u64).is_err(), "no room for the keys");
     assert!(forged(|n| n[4] = 0).is_err(), "seq zero");
     assert!(forged(|n| n[4] = SEQ_MAX + 1).is_err(), "a seq beyond all seqs");
     assert!(forged(|n| n[5] = 1).is_err(), "another largest seq");
@@ -102,14 +103,13 @@ fn contradictions_are_refused() {
 
 #[test]
 fn a_seq_is_not_listed_twice() {
-    let (builder, _) = build(&[(1, 1, 0, 0, 0, 0), (2, 1, 0, 0, 0, 0)]);
+    let (builder, _) = build(&[(1, 1, 0, 0, 0, 0), (2, 1, 0, 0, 0, 0), (3, 2, 0, 0, 0, 0)]);
     let mut payload = builder.encode().unwrap();
     assert!(Footer::decode(&payload).is_ok());
-    // Totals are 1 + 6 bytes, the first line 8 + 3, the hash of the second 8.
-    let step = 7 + 11 + 8;
-    assert_eq!(payload[step], 1);
-    payload[step] = 0;
-    payload[6] = 0;
+    // Version and totals are 7 bytes, a line 11, of which the first 8 are the hash.
+    let (second, third) = (7 + 11 + 8, 7 + 22 + 8);
+    assert_eq!((payload[second], payload[third]), (1, 2));
+    (payload[second], payload[third]) = (0, 3);
     assert!(Footer::decode(&payload).is_err());
 }
 
