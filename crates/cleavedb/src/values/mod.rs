@@ -1,4 +1,10 @@
 //! Value files: where separated values live. A separated put stands in a value segment, which is
 //! the log that made it durable and its home; index entries carry a handle to it.
 
+pub(crate) mod edit;
+pub(crate) mod file;
+pub(crate) mod file_table;
 pub(crate) mod handle;
+pub(crate) mod ref_changes;
+#[cfg(test)]
+pub(crate) mod testing;
