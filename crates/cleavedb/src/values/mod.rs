@@ -5,6 +5,8 @@ pub(crate) mod edit;
 pub(crate) mod file;
 pub(crate) mod file_table;
 pub(crate) mod handle;
+pub(crate) mod reader;
 pub(crate) mod ref_changes;
+pub(crate) mod tail_buffer;
 #[cfg(test)]
 pub(crate) mod testing;
