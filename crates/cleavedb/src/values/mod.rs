@@ -8,6 +8,7 @@ pub(crate) mod handle;
 pub(crate) mod reader;
 pub(crate) mod ref_changes;
 pub(crate) mod segment;
+pub(crate) mod strategy;
 pub(crate) mod tail_buffer;
 #[cfg(test)]
 pub(crate) mod testing;
