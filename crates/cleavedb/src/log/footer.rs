@@ -12,6 +12,7 @@
 use crate::base::codec::{Reader, put_varint};
 use crate::base::entry::{SEQ_MAX, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::limits::VALUE_BYTES_MAX;
 use crate::log::format::PAYLOAD_BYTES_MAX;
 use crate::log::separated::{Binding, SEPARATED_BYTES_MIN, Slot};
 
@@ -65,12 +66,14 @@ impl Totals {
         let totals =
             Self { records, record_bytes, key_bytes, value_bytes, smallest_seq, largest_seq };
         let least = records.checked_mul(SEPARATED_BYTES_MIN as u64);
+        let most_values = records.saturating_mul(VALUE_BYTES_MAX as u64);
         let is_sound = if records == 0 {
             totals == Self::default()
         } else {
             smallest_seq > 0
                 && largest_seq <= SEQ_MAX
                 && records - 1 <= seqs
+                && value_bytes <= most_values
                 && least.and_then(|b| b.checked_add(key_bytes)).is_some_and(|b| b <= record_bytes)
         };
         if !is_sound {

@@ -223,6 +223,11 @@ impl<'a> SeparatedRecord<'a> {
         self.head.len() + BOUND_BYTES + self.stored.len()
     }
 
+    /// Bytes of the record in front of its seq.
+    pub(crate) fn head_bytes(&self) -> usize {
+        self.head.len()
+    }
+
     /// Where in the record the stored bytes are.
     pub(crate) fn stored_range(&self) -> Range<usize> {
         self.head.len() + BOUND_BYTES..self.bytes()

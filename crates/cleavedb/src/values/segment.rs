@@ -91,17 +91,22 @@ pub(crate) fn collect_frame(
     Ok(())
 }
 
-/// Rebuilds the footer of a segment from its records. Reads and checks the whole file.
+/// Rebuilds the footer of a segment from its records. Reads and checks the whole file, and the
+/// footer in it, if there is one, against what it is to say.
 pub(crate) fn scan(io: &Io, path: &Path, options: ReadOptions) -> Result<FooterBuilder> {
     let mut reader = SegmentReader::open(io, path, options)?;
     let seed = crate::base::checksum::file_seed(&options.uuid, options.id.0);
     let hash = KeyedHash::new(&options.uuid);
     let mut footer = FooterBuilder::default();
     while let Some(frame) = reader.next_frame()? {
-        if frame.header.kind == FrameKind::Data {
-            collect_frame(&mut footer, &frame, seed, hash)
-                .map_err(|e| e.in_file(path).at_offset(frame.offset))?;
-        }
+        let checked = match frame.header.kind {
+            FrameKind::Data => collect_frame(&mut footer, &frame, seed, hash),
+            FrameKind::Footer if footer.encode().as_deref() != Some(frame.payload) => {
+                Err(Error::corruption("the footer says something else than the records"))
+            }
+            FrameKind::Footer | FrameKind::Synced => Ok(()),
+        };
+        checked.map_err(|e| e.in_file(path).at_offset(frame.offset))?;
     }
     Ok(footer)
 }

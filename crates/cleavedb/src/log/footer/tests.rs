@@ -7,7 +7,8 @@ use proptest::prelude::*;
 type Step = (u64, u64, u64, u32, u32, u32);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (any::<u64>(), 1..1000u64, 0..5000u64, 0..70_000u32, 0..17u32, any::<u32>());
+    let step =
+        (any::<u64>(), 1..1000u64, 0..5000u64, 0..70_000u32, 0..17u32, 0..=VALUE_BYTES_MAX as u32);
     proptest::collection::vec(step, 0..40)
 }
 
@@ -91,6 +92,7 @@ fn contradictions_are_refused() {
     assert!(forged(|n| n[1] = 31).is_err(), "another sum of bytes");
     assert!(forged(|n| n[2] = 30 - SEPARATED_BYTES_MIN as u64).is_ok(), "nothing but the key");
     assert!(forged(|n| n[2] = 31 - SEPARATED_BYTES_MIN as u64).is_err(), "no room for the keys");
+    assert!(forged(|n| n[3] = VALUE_BYTES_MAX as u64 + 1).is_err(), "a value longer than any");
     assert!(forged(|n| n[4] = 0).is_err(), "seq zero");
     assert!(forged(|n| n[4] = SEQ_MAX + 1).is_err(), "a seq beyond all seqs");
     assert!(forged(|n| n[5] = 1).is_err(), "another largest seq");

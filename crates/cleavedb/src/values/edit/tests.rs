@@ -16,7 +16,7 @@ pub(crate) fn any_edit() -> impl Strategy<Value = ValuesEdit> {
                 records,
                 record_bytes: records * 1000,
                 key_bytes: if records == 0 { 0 } else { keys.min(records * 900) },
-                value_bytes: if records == 0 { 0 } else { u64::from(extra) },
+                value_bytes: if records == 0 { 0 } else { u64::from(extra >> 8) },
                 smallest_seq: if records == 0 { 0 } else { smallest_seq },
                 largest_seq: if records == 0 { 0 } else { smallest_seq + records },
             };
@@ -73,4 +73,46 @@ fn sections_that_no_engine_writes_are_refused() {
     assert!(decode(29, 7).is_err(), "records larger than their file");
     assert!(decode(200, 6).is_err(), "a record newer than its file");
     assert!(decode(200, SEQ_MAX + 1).is_err(), "a seq out of range");
+}
+
+/// The section of the golden file, with what each part of it means.
+#[test]
+fn golden_section() {
+    use crate::log::dump::Annotator;
+    use crate::log::testing::check_golden;
+    let totals = Totals {
+        records: 3,
+        record_bytes: 4000,
+        key_bytes: 30,
+        value_bytes: 9000,
+        smallest_seq: 41,
+        largest_seq: 46,
+    };
+    let sealed = Sealed { id: FileId(15), bytes: 5000, checksum: 0xdead_beef };
+    let edits = [
+        ValuesEdit::Sealed(SealedValues { sealed, last_seq: 47, totals }),
+        ValuesEdit::Added { id: FileId(21) },
+        ValuesEdit::Counted { id: FileId(15), refs: 3, ref_bytes: 4000 },
+        ValuesEdit::Counted { id: FileId(12), refs: -2, ref_bytes: -2100 },
+        ValuesEdit::Removed { id: FileId(9) },
+    ];
+    let payload = ValuesEdit::encode(&edits).payload;
+    let mut dump = String::new();
+    let mut lines = Annotator::new(&payload, &mut dump);
+    lines.field(1, "version 1");
+    lines.field(2, "sealed: file 15");
+    lines.field(2 + 5, "5000 bytes, checksum deadbeef");
+    lines.field(1, "last seq 47");
+    lines.field(1 + 2, "3 records of 4000 bytes");
+    lines.field(1 + 2, "keys of 30 bytes, values of 9000");
+    lines.field(1 + 1, "smallest seq 41, largest 46");
+    lines.field(2, "added: file 21");
+    lines.field(2, "counted: file 15");
+    lines.field(1 + 2, "3 entries more, 4000 bytes more");
+    lines.field(2, "counted: file 12");
+    lines.field(1 + 2, "2 entries fewer, 2100 bytes fewer");
+    lines.field(2, "removed: file 9");
+    assert!(lines.rest().is_empty());
+    assert_eq!(ValuesEdit::decode(&payload).unwrap(), edits);
+    check_golden("values-section", &payload, &dump);
 }

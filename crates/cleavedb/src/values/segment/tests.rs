@@ -114,3 +114,18 @@ fn a_segment_that_goes_back_is_refused() {
     let error = scan(&io(&disk), &path(15), options(15, None)).unwrap_err();
     assert!(error.message().contains("goes back"), "{error}");
 }
+
+/// A footer that proves itself and lies.
+#[test]
+fn a_footer_of_other_records_is_damage() {
+    let disk = disk();
+    let mut log = ValueLog::create(&io(&disk), 15);
+    let (range, _) = log.append(&[batch(1, 500, 0)]);
+    let line = Line { hash: 7, seq: 1, offset: range.start + 40, bytes: 60 };
+    log.footer = FooterBuilder::default();
+    log.footer.add(line, 3, 10);
+    let sealed = log.seal();
+    assert!(footer_of(&disk, &sealed).unwrap().is_some());
+    let error = scan(&io(&disk), &path(15), options(15, Some(sealed))).unwrap_err();
+    assert_eq!((error.kind(), error.offset()), (ErrorKind::Corruption, Some(range.end)));
+}
