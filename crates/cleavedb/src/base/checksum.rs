@@ -75,3 +75,6 @@ impl Rolling {
         mask(self.0)
     }
 }
+
+#[cfg(test)]
+mod tests;

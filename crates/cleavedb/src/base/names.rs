@@ -116,3 +116,6 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(FileKind, FileId)> {
     let id = stem.parse().ok().filter(|id| (1..=FILE_ID_MAX).contains(id))?;
     (file_name(kind, FileId(id)) == name).then_some((kind, FileId(id)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -96,3 +96,6 @@ impl std::fmt::Debug for Value {
         write!(f, "\"{}\"", self.as_bytes().escape_ascii())
     }
 }
+
+#[cfg(test)]
+mod tests;

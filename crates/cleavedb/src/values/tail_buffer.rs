@@ -19,6 +19,9 @@ const GROUPS_MAX: usize = 4096;
 /// Memory of a group beside its bytes: its place in the queue and the two counters.
 const GROUP_OVERHEAD_BYTES: usize = 96;
 
+/// A buffer with more unused room than this, and than what is in it, is not kept for its contents.
+const UNUSED_BYTES_MAX: usize = 1024;
+
 /// What one write brought to a file.
 struct Group {
     file: FileId,
@@ -54,8 +57,14 @@ impl TailBuffer {
 
     /// Takes what was written at `start` of `file`, which must lie behind everything pushed before.
     /// Returns an empty vector for the next group: with the memory of one that gave way, where
-    /// nobody reads that any more.
+    /// nobody reads that any more, or of this one, where it is mostly empty.
     pub(crate) fn push(&self, file: FileId, start: u64, bytes: Vec<u8>) -> Vec<u8> {
+        let unused = bytes.capacity() - bytes.len();
+        if unused > bytes.len().max(UNUSED_BYTES_MAX) {
+            let copy = bytes.as_slice().to_vec();
+            drop(self.push(file, start, copy));
+            return emptied(bytes);
+        }
         let group = Group { file, start, bytes: BytesArc::new(bytes) };
         let weight = group.weight();
         let mut gone = Vec::new();
@@ -82,9 +91,7 @@ impl TailBuffer {
         }
         // Freed, or reused, outside of the lock.
         let free = gone.into_iter().filter_map(|group| BytesArc::try_unwrap(group.bytes).ok());
-        let mut spare = free.max_by_key(Vec::capacity).unwrap_or_default();
-        spare.clear();
-        spare
+        emptied(free.max_by_key(Vec::capacity).unwrap_or_default())
     }
 
     /// `length` bytes at `offset` of `file`, if they are all here: a shared buffer, and where in it
@@ -115,6 +122,12 @@ impl TailBuffer {
         let gone = std::mem::take(&mut *self.groups.lock());
         drop(gone);
     }
+}
+
+/// The memory without the contents.
+fn emptied(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.clear();
+    bytes
 }
 
 #[cfg(test)]

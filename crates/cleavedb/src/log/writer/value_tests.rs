@@ -110,6 +110,24 @@ fn a_footer_ends_a_value_segment_and_no_other_log() {
     assert!(reader.next_frame().unwrap_err().message().contains("footer"));
 }
 
+/// Seqs may leave gaps, which are the other lane's, but never go back.
+#[test]
+fn frames_that_go_back_are_refused() {
+    let disk = disk();
+    let io = io(&disk);
+    let mut log = ValueLog::create(&io, 15);
+    for seq in [5, 9, 12, 10] {
+        let batch = ValueBatch::default().inline(b"a", b"1").inline(b"b", b"2");
+        log.next_seq = seq;
+        log.append(&[batch]);
+    }
+    let mut reader = SegmentReader::open(&io, &path(15), options(15, None)).unwrap();
+    for seq in [5, 9, 12] {
+        assert_eq!(reader.next_frame().unwrap().unwrap().header.base_seq, seq);
+    }
+    assert!(reader.next_frame().unwrap_err().message().contains("goes back to seq 10"));
+}
+
 #[test]
 fn a_segment_of_another_kind_is_not_taken_for_values() {
     let disk = disk();

@@ -118,10 +118,46 @@ fn neighbours_are_read_in_one_piece() {
     let (first, last) = (&world.written[0].1, &world.written[19].1);
     let span = last.offset + u64::from(last.bytes) - first.offset;
     assert_eq!(meter.bytes_read(Purpose::Read), span);
-    assert!(span <= PIECE_BYTES_MAX_OF_TESTS, "longer than a piece");
 }
 
-const PIECE_BYTES_MAX_OF_TESTS: u64 = 1 << 20;
+/// Neither does a read bring what nobody asked for, nor does a value pin more than a piece.
+#[test]
+fn what_is_far_apart_is_read_apart_and_pieces_are_bounded() {
+    let disk = disk();
+    let io = io(&disk);
+    let mut log = ValueLog::create(&io, 15);
+    let value = |number: usize| vec![number as u8 + 1; 70_000];
+    let keys: Vec<_> = (0..40).map(key).collect();
+    let batch = |number: usize| ValueBatch::of(&keys[number], &value(number), Compression::None);
+    let written: Vec<_> = (0..40).flat_map(|number| log.append(&[batch(number)]).1).collect();
+    let context = context(&io, false);
+    let files = growing(&context, &[(15, log.writer.bytes())]);
+    let tail = TailBuffer::new(0);
+    let reader = ValueReader { context: &context, files: &files, tail: &tail };
+    let read = |numbers: &[usize]| {
+        let wanted: Vec<_> = numbers
+            .iter()
+            .map(|&number| Wanted {
+                handle: handle(15, &written[number]),
+                keyspace: KEYSPACE,
+                key: &keys[number],
+                seq: written[number].seq,
+            })
+            .collect();
+        let before = io.meter.read_calls(Purpose::Read);
+        for (found, &number) in reader.read_many(&wanted, Purpose::Read).iter().zip(numbers) {
+            assert!(found.clone().unwrap() == value(number), "value {number}");
+        }
+        io.meter.read_calls(Purpose::Read) - before
+    };
+    assert_eq!(read(&[0, 2, 4, 6]), 4, "more than 64 KiB lie between");
+    assert_eq!(read(&[0, 1, 4, 5, 6]), 2);
+    // Fourteen records are less than a piece of 1 MiB, fifteen are more.
+    assert_eq!(read(&(0..14).collect::<Vec<_>>()), 1);
+    assert_eq!(read(&(0..15).collect::<Vec<_>>()), 2);
+    assert_eq!(read(&(0..40).collect::<Vec<_>>()), 3);
+    assert_eq!(read(&[3, 3, 3]), 1, "the same one is read once");
+}
 
 #[test]
 fn an_error_of_one_leaves_the_others() {
@@ -172,6 +208,22 @@ fn only_the_entrys_own_record_is_handed_out() {
         assert_eq!(error.file(), Some(&*path(wanted.handle.file.0)), "{what}");
     }
     assert!(world.reader().read(&right, Purpose::Read).unwrap() == value(6));
+}
+
+/// Neither the length in a handle nor the length of the file is believed without the other.
+#[test]
+fn nothing_is_read_beyond_what_was_written() {
+    let mut world = world(&disk(), 0);
+    let key = key(6);
+    let wanted = world.wanted(6, &key);
+    let (file, end) = (wanted.handle.file.0, wanted.handle.end());
+    let huge = Wanted { handle: Handle { bytes: 250 << 20, ..wanted.handle }, ..wanted };
+    let read = |world: &World, wanted| world.reader().read(wanted, Purpose::Read);
+    assert!(read(&world, &huge).unwrap_err().message().contains("an entry names"));
+    world.files = growing(&world.context, &[(file, end - 1)]);
+    assert!(read(&world, &wanted).unwrap_err().message().contains("an entry names"));
+    world.files.get(FileId(file)).unwrap().file.raise_readable(end);
+    assert!(read(&world, &wanted).unwrap() == value(6));
 }
 
 #[test]

@@ -129,3 +129,19 @@ fn a_footer_of_other_records_is_damage() {
     let error = scan(&io(&disk), &path(15), options(15, Some(sealed))).unwrap_err();
     assert_eq!((error.kind(), error.offset()), (ErrorKind::Corruption, Some(range.end)));
 }
+
+/// Seq zero means "before everything": no operation has it.
+#[test]
+fn a_record_of_seq_zero_is_damage() {
+    use crate::log::format::FrameRef;
+    use crate::log::testing::values::spec;
+    use crate::log::writer::{SegmentSpec, SegmentWriter, ValueFrame};
+    let disk = disk();
+    let spec = SegmentSpec { first_seq: 0, ..spec(15) };
+    let mut writer = SegmentWriter::create(&io(&disk), &path(15), &spec).unwrap();
+    let ValueBatch { payload, slots, count } = batch(1, 500, 0);
+    let frame = FrameRef { base_seq: 0, count, payload: &payload };
+    writer.append_values(&[ValueFrame { frame, slots: &slots }], 0, &mut Vec::new()).unwrap();
+    let error = scan(&io(&disk), &path(15), options(15, None)).map(|_| ()).unwrap_err();
+    assert!(error.message().contains("goes back to seq 0"), "{error}");
+}

@@ -75,3 +75,19 @@ fn many_small_groups_are_bounded_too() {
     assert!(buffer.get(FileId(1), 120, 1).is_none());
     assert!(buffer.memory_bytes() <= GROUPS_MAX * (GROUP_OVERHEAD_BYTES + 8));
 }
+
+#[test]
+fn a_large_buffer_is_not_kept_for_a_small_group() {
+    let buffer = TailBuffer::new(10_000);
+    let mut large = Vec::with_capacity(1 << 20);
+    for number in 0..5u8 {
+        large.extend_from_slice(&[number; 700]);
+        large = buffer.push(FileId(1), 120 + 700 * u64::from(number), large);
+        assert!(large.is_empty() && large.capacity() >= 1 << 20, "the same memory again");
+    }
+    for number in 0..5u8 {
+        let (owner, range) = buffer.get(FileId(1), 120 + 700 * u64::from(number), 700).unwrap();
+        assert_eq!(&owner[range], &[number; 700]);
+    }
+    assert!(buffer.memory_bytes() <= 5 * (700 + GROUP_OVERHEAD_BYTES));
+}
