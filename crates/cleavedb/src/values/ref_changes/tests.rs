@@ -9,8 +9,10 @@ fn handle(file: u64, bytes: u32) -> Handle {
 
 proptest! {
     #[test]
-    fn changes_add_up(steps in proptest::collection::vec((1..5u64, 20..900u32, any::<bool>()), 0..60),
-                      cut in 0..60usize) {
+    fn changes_add_up(
+        steps in proptest::collection::vec((1..5u64, 20..900u32, any::<bool>()), 0..60),
+        cut in 0..60usize,
+    ) {
         let (mut whole, mut first, mut second) = Default::default();
         let mut wanted: BTreeMap<u64, (i64, i64)> = BTreeMap::new();
         for (number, &(file, bytes, is_born)) in steps.iter().enumerate() {

@@ -8,7 +8,8 @@ proptest! {
     fn what_is_found_is_what_was_written(
         groups in proptest::collection::vec((0..3u64, 0..300usize, 0..50u64), 1..40),
         bytes_max in 0..4000usize,
-        asked in proptest::collection::vec((any::<prop::sample::Index>(), 0..400usize, 0..300usize), 20),
+        asked in proptest::collection::vec(
+            (any::<prop::sample::Index>(), 0..400usize, 0..300usize), 20),
     ) {
         let buffer = TailBuffer::new(bytes_max);
         let (mut file, mut end) = (1, 120);
@@ -40,7 +41,8 @@ proptest! {
         if bytes.len() + GROUP_OVERHEAD_BYTES <= bytes_max {
             let found = buffer.get(*file, *start, bytes.len()).expect("the newest group is here");
             prop_assert_eq!(&found.0[found.1], &bytes[..]);
-            prop_assert!(buffer.get(*file, *start, bytes.len() + 1).is_none(), "no group is joined");
+            let longer = buffer.get(*file, *start, bytes.len() + 1);
+            prop_assert!(longer.is_none(), "no group is joined");
         }
         prop_assert!(buffer.get(FileId(99), *start, 0).is_none());
         buffer.clear();
