@@ -16,6 +16,11 @@ pub(crate) fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
+/// Appends a signed number as a varint, small ones of either sign in few bytes.
+pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
+    put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
+}
+
 /// Appends a varint length and the bytes.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
@@ -122,6 +127,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn varint_u32(&mut self) -> Result<u32> {
         let value = self.varint()?;
         u32::try_from(value).map_err(|_| Error::corruption(format!("{value} does not fit 32 bits")))
+    }
+
+    /// What [`put_signed`] wrote.
+    pub(crate) fn signed(&mut self) -> Result<i64> {
+        let value = self.varint()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
     /// A varint length and that many bytes.

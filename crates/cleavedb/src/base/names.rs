@@ -22,6 +22,8 @@ pub(crate) enum FileKind {
     Reserve = 7,
     /// There while a database is being created: `CREATING`.
     Creating = 8,
+    /// Value segment: `000015.val`.
+    Value = 9,
 }
 
 /// Name of the pointer file.
@@ -49,6 +51,7 @@ impl FileKind {
             6 => Self::Lock,
             7 => Self::Reserve,
             8 => Self::Creating,
+            9 => Self::Value,
             _ => return None,
         })
     }
@@ -59,6 +62,7 @@ impl FileKind {
             Self::Journal => Some("log"),
             Self::Table => Some("tbl"),
             Self::Manifest => Some("man"),
+            Self::Value => Some("val"),
             Self::Current | Self::Options | Self::Lock | Self::Reserve | Self::Creating => None,
         }
     }
@@ -103,6 +107,7 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(FileKind, FileId)> {
         "log" => FileKind::Journal,
         "tbl" => FileKind::Table,
         "man" => FileKind::Manifest,
+        "val" => FileKind::Value,
         _ => return None,
     };
     if stem.len() < 6 || !stem.bytes().all(|b| b.is_ascii_digit()) {
@@ -111,3 +116,6 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(FileKind, FileId)> {
     let id = stem.parse().ok().filter(|id| (1..=FILE_ID_MAX).contains(id))?;
     (file_name(kind, FileId(id)) == name).then_some((kind, FileId(id)))
 }
+
+#[cfg(test)]
+mod tests;

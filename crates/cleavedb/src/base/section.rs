@@ -21,11 +21,20 @@ impl SectionTag {
     /// Facts about dead separated values (rule R6).
     pub(crate) const FACTS: Self = Self(6);
 
+    /// Value files added, sealed and removed, and how many index entries name each.
+    pub(crate) const VALUES: Self = Self(7);
+
     /// Whether this build knows the tag: every constant above is listed here.
     pub(crate) fn is_known(self) -> bool {
         matches!(
             self,
-            Self::ENGINE | Self::KEYSPACES | Self::LSM | Self::NAIVE | Self::JOURNAL | Self::FACTS
+            Self::ENGINE
+                | Self::KEYSPACES
+                | Self::LSM
+                | Self::NAIVE
+                | Self::JOURNAL
+                | Self::FACTS
+                | Self::VALUES
         )
     }
 

@@ -9,18 +9,50 @@ use std::sync::Arc;
 /// long time pins those blocks in memory; copy with `to_vec()` what must be kept.
 #[derive(Clone)]
 pub struct Value {
-    owner: Arc<[u8]>,
+    owner: SharedBytes,
     range: Range<u32>,
+}
+
+/// A buffer that several values may share, however it came to be.
+#[derive(Clone, Debug)]
+pub(crate) enum SharedBytes {
+    /// Made to be shared.
+    Slice(Arc<[u8]>),
+    /// Made to be filled.
+    Vec(Arc<Vec<u8>>),
+}
+
+impl Deref for SharedBytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Slice(bytes) => bytes,
+            Self::Vec(bytes) => bytes,
+        }
+    }
+}
+
+impl From<Arc<[u8]>> for SharedBytes {
+    fn from(bytes: Arc<[u8]>) -> Self {
+        Self::Slice(bytes)
+    }
+}
+
+impl From<Arc<Vec<u8>>> for SharedBytes {
+    fn from(bytes: Arc<Vec<u8>>) -> Self {
+        Self::Vec(bytes)
+    }
 }
 
 impl Value {
     /// A value that owns a copy of `bytes`.
     pub(crate) fn copy_from(bytes: &[u8]) -> Self {
-        Self { owner: Arc::from(bytes), range: 0..bytes.len() as u32 }
+        Self { owner: SharedBytes::Slice(Arc::from(bytes)), range: 0..bytes.len() as u32 }
     }
 
     /// The part `range` of a shared buffer. A range outside the buffer yields an empty value.
-    pub(crate) fn shared(owner: Arc<[u8]>, range: Range<usize>) -> Self {
+    pub(crate) fn shared(owner: impl Into<SharedBytes>, range: Range<usize>) -> Self {
+        let owner = owner.into();
         debug_assert!(range.end <= owner.len() && range.end <= u32::MAX as usize);
         Self { owner, range: range.start as u32..range.end as u32 }
     }
@@ -47,7 +79,7 @@ impl AsRef<[u8]> for Value {
 impl From<Vec<u8>> for Value {
     fn from(bytes: Vec<u8>) -> Self {
         let range = 0..bytes.len() as u32;
-        Self { owner: Arc::from(bytes), range }
+        Self { owner: SharedBytes::Vec(Arc::new(bytes)), range }
     }
 }
 
@@ -64,3 +96,6 @@ impl std::fmt::Debug for Value {
         write!(f, "\"{}\"", self.as_bytes().escape_ascii())
     }
 }
+
+#[cfg(test)]
+mod tests;

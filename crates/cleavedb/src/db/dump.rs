@@ -18,6 +18,7 @@ use crate::base::names::{FileKind, parse_file_name};
 use crate::io::context::native_io;
 use crate::io::disk::OpenMode;
 use crate::log::dump::dump_segment;
+use crate::log::dump::values::dump_values;
 use crate::manifest::dump::{dump_current, dump_manifest};
 use crate::table::dump::dump_table;
 
@@ -36,6 +37,7 @@ pub fn dump_file(path: impl AsRef<Path>, out: &mut String) -> Result<()> {
     let bytes = read_whole(path)?;
     match kind {
         FileKind::Journal => dump_segment(&bytes, out),
+        FileKind::Value => dump_values(&bytes, out),
         FileKind::Manifest => dump_manifest(&bytes, out),
         FileKind::Current | FileKind::Creating => dump_current(&bytes, out),
         FileKind::Table => {

@@ -1,8 +1,10 @@
-//! The payload of a journal frame: the records of one write batch. Encoding appends to the
-//! caller's buffer; decoding borrows from the payload and copies nothing. No state, any thread.
+//! The payload of a frame of journal or value lane: the records of one write batch. Encoding
+//! appends to the caller's buffer; decoding borrows from the payload and copies nothing. No state,
+//! any thread.
 //!
 //! Record: kind (1 byte), keyspace (varint), key (varint length, bytes), and unless the kind is
-//! `Delete` a value (varint length, bytes): the value, the operand, or the end of the range.
+//! `Delete` a value (varint length, bytes): the value, the operand, or the end of the range. In
+//! the value lane there are separated puts besides: `log::separated`.
 
 #[cfg(test)]
 use crate::base::codec::varint_len;
@@ -10,18 +12,31 @@ use crate::base::codec::{Reader, put_bytes, put_varint};
 use crate::base::entry::{KeyspaceId, Kind};
 use crate::base::error::{Error, Result};
 use crate::base::limits::{KEY_BYTES_MAX, RANGE_END_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::log::separated::{Binding, SeparatedRecord};
 
 /// One operation of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
-    /// `Put`, `Delete`, `Merge` or `RangeDelete`.
+    /// `Put`, `Delete`, `Merge` or `RangeDelete`; in the value lane `PutSeparated` too.
     pub(crate) kind: Kind,
     /// Where the key lives; never zero.
     pub(crate) keyspace: KeyspaceId,
     /// The key, or the inclusive start of the range.
     pub(crate) key: &'a [u8],
-    /// The value or operand, the exclusive end of the range, or nothing for `Delete`.
+    /// The value or operand, the exclusive end of the range, or nothing for `Delete`; of a
+    /// separated put what is stored, which may be compressed.
     pub(crate) value: &'a [u8],
+    /// Of a separated put, where it is.
+    pub(crate) separated: Option<Separated<'a>>,
+}
+
+/// A separated put in the payload of its frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Separated<'a> {
+    /// Where in the payload the record begins.
+    pub(crate) start: usize,
+    /// The record.
+    pub(crate) record: SeparatedRecord<'a>,
 }
 
 /// Bytes of the shortest record: kind, keyspace, empty key.
@@ -64,14 +79,37 @@ pub(crate) fn record_bytes(kind: Kind, keyspace: KeyspaceId, key: &[u8], value: 
 #[derive(Clone, Debug)]
 pub(crate) struct BatchReader<'a> {
     reader: Reader<'a>,
+    payload_bytes: usize,
+    count: u32,
     left: u32,
     failed: bool,
+    lane: Lane,
+}
+
+/// Where a payload comes from.
+#[derive(Clone, Copy, Debug)]
+enum Lane {
+    /// Separated puts are damage.
+    Journal,
+    /// Separated puts must hold where they stand; `None`: they do not stand anywhere yet.
+    Values(Option<Binding>),
 }
 
 impl<'a> BatchReader<'a> {
-    /// A reader over the payload of a frame that says it holds `count` records.
+    /// A reader over the payload of a journal's frame that says it holds `count` records.
     pub(crate) fn new(payload: &'a [u8], count: u32) -> Self {
-        Self { reader: Reader::new(payload), left: count, failed: false }
+        Self::of_lane(payload, count, Lane::Journal)
+    }
+
+    /// A reader over the payload of a frame of the value lane. With the place of the payload each
+    /// separated put is proved; without, the payload is one that waits to be written.
+    pub(crate) fn of_values(payload: &'a [u8], count: u32, place: Option<Binding>) -> Self {
+        Self::of_lane(payload, count, Lane::Values(place))
+    }
+
+    fn of_lane(payload: &'a [u8], count: u32, lane: Lane) -> Self {
+        let reader = Reader::new(payload);
+        Self { reader, payload_bytes: payload.len(), count, left: count, failed: false, lane }
     }
 
     /// Bytes that have not been decoded yet.
@@ -80,14 +118,36 @@ impl<'a> BatchReader<'a> {
     }
 
     fn record(&mut self) -> Result<Record<'a>> {
+        let bytes = self.reader.rest();
         let byte = self.reader.u8()?;
         let kind = Kind::from_u8(byte)
             .ok_or_else(|| Error::corruption(format!("unknown kind of record {byte}")))?;
+        if let (Kind::PutSeparated, Lane::Values(place)) = (kind, self.lane) {
+            return self.separated(bytes, place);
+        }
         let keyspace = KeyspaceId(self.reader.varint_u32()?);
         let key = self.reader.bytes()?;
         let value = if kind == Kind::Delete { &[][..] } else { self.reader.bytes()? };
         check(kind, keyspace, key, value)?;
-        Ok(Record { kind, keyspace, key, value })
+        Ok(Record { kind, keyspace, key, value, separated: None })
+    }
+
+    /// The separated put that begins `bytes`, its kind taken off already.
+    fn separated(&mut self, bytes: &'a [u8], place: Option<Binding>) -> Result<Record<'a>> {
+        let record = SeparatedRecord::decode_after_kind(bytes, &mut self.reader)?;
+        let start = self.payload_bytes - bytes.len();
+        if let Some(place) = place {
+            let operation = u64::from(self.count - self.left - 1);
+            let offset = place.payload_offset + start as u64;
+            if record.seq != place.base_seq + operation || !record.holds_at(place.seed, offset) {
+                let message = "a value's record does not match its checksum";
+                return Err(Error::corruption(message).at_offset(offset));
+            }
+        }
+        record.compression()?;
+        let SeparatedRecord { keyspace, key, stored, .. } = record;
+        let separated = Some(Separated { start, record });
+        Ok(Record { kind: Kind::PutSeparated, keyspace, key, value: stored, separated })
     }
 }
 

@@ -7,12 +7,14 @@ use std::fmt::{Display, Write};
 
 use crate::base::checksum::file_seed;
 use crate::base::codec::Reader;
-use crate::base::entry::{FileId, Kind};
-use crate::log::batch::BatchReader;
+use crate::base::entry::{FileId, Kind, Seq};
+use crate::log::batch::{BatchReader, Record};
 use crate::log::format::{
     FRAME_END, FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, FrameKind, SEGMENT_HEADER_BYTES,
     SegmentHeader, is_zero, segment_offset,
 };
+
+pub(crate) mod values;
 
 /// Bytes of a field that are shown.
 const SHOWN_BYTES: usize = 16;
@@ -130,6 +132,7 @@ fn dump_frame(lines: &mut Annotator<'_>, header: &FrameHeader, seed: u32, descri
     match kind {
         FrameKind::Data => lines.note(format_args!("frame: {count} from seq {base_seq}")),
         FrameKind::Synced => lines.note("frame: watermark"),
+        FrameKind::Footer => lines.note("frame: footer"),
     }
     lines.field(4, "magic");
     lines.field(4, "checksum of the frame's header");
@@ -182,22 +185,7 @@ fn describe_batch(lines: &mut Annotator<'_>, header: &FrameHeader, payload: &[u8
         let before = records.rest_bytes();
         match records.next() {
             Some(Ok(record)) => {
-                let length = before - records.rest_bytes();
-                let key = record.key.escape_ascii();
-                let space = record.keyspace.0;
-                let kind = record.kind;
-                let text = match kind {
-                    Kind::Delete => format!("seq {seq}: {kind:?} keyspace {space} \"{key}\""),
-                    Kind::RangeDelete => format!(
-                        "seq {seq}: {kind:?} keyspace {space} \"{key}\" .. \"{}\"",
-                        record.value.escape_ascii()
-                    ),
-                    _ => format!(
-                        "seq {seq}: {kind:?} keyspace {space} \"{key}\", value of {} bytes",
-                        record.value.len()
-                    ),
-                };
-                lines.field(length, text);
+                lines.field(before - records.rest_bytes(), describe_record(&record, seq));
                 seq += 1;
             }
             Some(Err(error)) => {
@@ -206,6 +194,17 @@ fn describe_batch(lines: &mut Annotator<'_>, header: &FrameHeader, payload: &[u8
             }
             None => return,
         }
+    }
+}
+
+/// A record that carries all it says.
+fn describe_record(record: &Record<'_>, seq: Seq) -> String {
+    let Record { kind, keyspace, key, value, .. } = record;
+    let start = format!("seq {seq}: {kind:?} keyspace {} \"{}\"", keyspace.0, key.escape_ascii());
+    match kind {
+        Kind::Delete => start,
+        Kind::RangeDelete => format!("{start} .. \"{}\"", value.escape_ascii()),
+        _ => format!("{start}, value of {} bytes", value.len()),
     }
 }
 

@@ -268,6 +268,8 @@ pub(crate) enum FrameKind {
     Data = 0xD3,
     /// No operations: only says how far everything before was made durable.
     Synced = 0x5C,
+    /// No operations: what the value segment that it ends holds (`log::footer`).
+    Footer = 0xA6,
 }
 
 impl FrameKind {
@@ -275,6 +277,7 @@ impl FrameKind {
         match byte {
             0xD3 => Some(Self::Data),
             0x5C => Some(Self::Synced),
+            0xA6 => Some(Self::Footer),
             _ => None,
         }
     }
@@ -300,21 +303,27 @@ pub(crate) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// Appends the header of a frame that starts at `offset` of the file with this seed.
-    fn encode(&self, seed: u32, offset: u64, out: &mut Vec<u8>) {
-        let start = out.len();
+    /// The header of a frame that starts at `offset` of the file with this seed.
+    fn encode(&self, seed: u32, offset: u64) -> [u8; FRAME_HEADER_BYTES] {
+        let mut bytes = [0; FRAME_HEADER_BYTES];
+        let mut put = |at: usize, field: &[u8]| {
+            let place = bytes.get_mut(at..).and_then(|rest| rest.get_mut(..field.len()));
+            debug_assert!(place.is_some());
+            if let Some(place) = place {
+                place.copy_from_slice(field);
+            }
+        };
         let [zeros_0, zeros_1, zeros_2, _] = self.zero_sectors.to_le_bytes();
-        out.extend_from_slice(&FRAME_MAGIC);
-        out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&self.payload_bytes.to_le_bytes());
-        out.extend_from_slice(&self.count.to_le_bytes());
-        out.extend_from_slice(&self.base_seq.to_le_bytes());
-        out.extend_from_slice(&self.durable_seq.to_le_bytes());
-        out.extend_from_slice(&self.payload_crc.to_le_bytes());
-        out.extend_from_slice(&[zeros_0, zeros_1, zeros_2, self.kind as u8]);
-        debug_assert_eq!(out.len() - start, FRAME_HEADER_BYTES);
-        let crc = frame_header_crc(seed, offset, out.get(start..).unwrap_or_default());
-        patch(out, start + frame_offset::CRC, crc);
+        put(frame_offset::MAGIC, &FRAME_MAGIC);
+        put(frame_offset::PAYLOAD_BYTES, &self.payload_bytes.to_le_bytes());
+        put(frame_offset::COUNT, &self.count.to_le_bytes());
+        put(frame_offset::BASE_SEQ, &self.base_seq.to_le_bytes());
+        put(frame_offset::DURABLE_SEQ, &self.durable_seq.to_le_bytes());
+        put(frame_offset::PAYLOAD_CRC, &self.payload_crc.to_le_bytes());
+        put(frame_offset::ZERO_SECTORS, &[zeros_0, zeros_1, zeros_2, self.kind as u8]);
+        let crc = frame_header_crc(seed, offset, &bytes);
+        patch(&mut bytes, frame_offset::CRC, crc);
+        bytes
     }
 
     /// Decodes the header of a frame at `offset`; the reason where it is not valid.
@@ -351,6 +360,9 @@ impl FrameHeader {
         }
         if kind == FrameKind::Synced && (payload_bytes != 0 || count != 0) {
             return Ok(Err("a frame without operations has a payload"));
+        }
+        if kind == FrameKind::Footer && count != 0 {
+            return Ok(Err("a footer states operations"));
         }
         Ok(Ok(Self {
             kind,
@@ -400,23 +412,43 @@ pub(crate) fn encode_frame(
     offset: u64,
     out: &mut Vec<u8>,
 ) -> Result<()> {
+    encode_frame_with(kind, frame, durable_seq, seed, offset, out, |_, _| Ok(()))
+}
+
+/// [`encode_frame`] where the payload changes once its place is known: `finish` gets the copy of
+/// the payload and its offset in the file before anything is computed over it.
+pub(crate) fn encode_frame_with(
+    kind: FrameKind,
+    frame: FrameRef<'_>,
+    durable_seq: Seq,
+    seed: u32,
+    offset: u64,
+    out: &mut Vec<u8>,
+    finish: impl FnOnce(&mut [u8], u64) -> Result<()>,
+) -> Result<()> {
     let payload_bytes = u32::try_from(frame.payload.len())
         .ok()
         .filter(|&bytes| bytes as usize <= PAYLOAD_BYTES_MAX)
         .ok_or_else(|| Error::invalid(format!("frame of {} bytes", frame.payload.len())))?;
     let payload_offset = offset + FRAME_HEADER_BYTES as u64;
+    let start = out.len();
+    out.reserve(frame.payload.len() + FRAME_OVERHEAD_BYTES);
+    out.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
+    out.extend_from_slice(frame.payload);
+    let payload = out.get_mut(start + FRAME_HEADER_BYTES..).unwrap_or_default();
+    finish(payload, payload_offset)?;
     let header = FrameHeader {
         kind,
         payload_bytes,
         count: frame.count,
         base_seq: frame.base_seq,
         durable_seq,
-        payload_crc: crc_at(seed, payload_offset, frame.payload),
-        zero_sectors: count_zero_sectors(payload_offset, frame.payload),
+        payload_crc: crc_at(seed, payload_offset, payload),
+        zero_sectors: count_zero_sectors(payload_offset, payload),
     };
-    out.reserve(frame.payload.len() + FRAME_OVERHEAD_BYTES);
-    header.encode(seed, offset, out);
-    out.extend_from_slice(frame.payload);
+    if let Some(place) = out.get_mut(start..).and_then(|rest| rest.first_chunk_mut()) {
+        *place = header.encode(seed, offset);
+    }
     out.push(FRAME_END);
     Ok(())
 }

@@ -7,8 +7,10 @@
 pub(crate) mod batch;
 pub(crate) mod chain;
 pub(crate) mod dump;
+pub(crate) mod footer;
 pub(crate) mod format;
 pub(crate) mod reader;
+pub(crate) mod separated;
 pub(crate) mod writer;
 
 #[cfg(test)]

@@ -21,8 +21,8 @@ use crate::io::disk::OpenMode;
 use crate::io::meter::Meter;
 use crate::io::{DiskFile, Io, Purpose};
 use crate::log::format::{
-    FRAME_END, FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Sealed, SegmentHeader,
-    body_may_be_torn, header_may_be_torn, header_sector_bytes, is_zero,
+    FRAME_END, FRAME_HEADER_BYTES, FrameHeader, FrameKind, SEGMENT_HEADER_BYTES, Sealed,
+    SegmentHeader, body_may_be_torn, header_may_be_torn, header_sector_bytes, is_zero,
 };
 use crate::log::writer::Resume;
 
@@ -102,6 +102,7 @@ pub(crate) struct SegmentReader {
     position: u64,
     checksum: Rolling,
     next_seq: Option<Seq>,
+    has_footer: bool,
     end: Option<End>,
     meter: Arc<Meter>,
 }
@@ -144,6 +145,7 @@ impl SegmentReader {
             position: 0,
             checksum: Rolling::new(seed),
             next_seq: None,
+            has_footer: false,
             end: None,
             meter: Arc::clone(&io.meter),
         };
@@ -160,6 +162,11 @@ impl SegmentReader {
     /// The segment's header; `None` where a crash cut it short.
     pub(crate) fn header(&self) -> Option<&SegmentHeader> {
         self.header.as_ref()
+    }
+
+    /// Whether the last frame handed out was a footer.
+    pub(crate) fn has_footer(&self) -> bool {
+        self.has_footer
     }
 
     /// How the segment ends; `None` until [`Self::next_frame`] has returned `None`.
@@ -250,9 +257,14 @@ impl SegmentReader {
         if let Some(bad) = self.check_body(at, &header)? {
             return self.judge(bad);
         }
+        self.check_footer(at, &header)?;
         if self.options.contiguous && self.next_seq != Some(header.base_seq) {
             let wanted = self.next_seq.unwrap_or_default();
             let message = format!("frame begins with seq {}, not {wanted}", header.base_seq);
+            return Err(self.corruption(at, message));
+        }
+        if self.next_seq > Some(header.base_seq) {
+            let message = format!("frame goes back to seq {}", header.base_seq);
             return Err(self.corruption(at, message));
         }
         self.accept(at, &header);
@@ -290,6 +302,18 @@ impl SegmentReader {
         }
         bad.may_be_torn = body_may_be_torn(header, payload_offset, body);
         Ok(Some(bad))
+    }
+
+    /// A footer is the last frame of a value segment: of no other file, and behind no other one.
+    fn check_footer(&mut self, at: u64, header: &FrameHeader) -> Result<()> {
+        if self.has_footer {
+            return Err(self.corruption(at, "a frame behind the segment's footer"));
+        }
+        self.has_footer = header.kind == FrameKind::Footer;
+        if self.has_footer && self.options.kind != FileKind::Value {
+            return Err(self.corruption(at, "a footer in a log that has none"));
+        }
+        Ok(())
     }
 
     fn accept(&mut self, at: u64, header: &FrameHeader) {

@@ -14,6 +14,8 @@ use crate::log::format::{FrameRef, Sealed};
 use crate::log::reader::{End, ReadOptions, SegmentReader};
 use crate::log::writer::{SegmentSpec, SegmentWriter};
 
+pub(crate) mod values;
+
 /// Identity of the tests' database.
 pub(crate) const UUID: [u8; 16] = *b"0123456789abcdef";
 

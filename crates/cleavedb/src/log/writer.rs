@@ -23,7 +23,9 @@ use crate::io::meter::Meter;
 use crate::io::{DiskFile, Io, Purpose};
 use crate::log::format::{
     FrameKind, FrameRef, SEGMENT_HEADER_BYTES, Sealed, SegmentHeader, encode_frame,
+    encode_frame_with,
 };
+use crate::log::separated::{self, Binding, Slot};
 
 /// Capacity of the encoding buffer that is kept between groups; a larger one is given back.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
@@ -139,6 +141,15 @@ impl BlankSegment {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// One frame of the value lane to append.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ValueFrame<'a> {
+    /// The frame; its separated records have neither seq nor place yet.
+    pub(crate) frame: FrameRef<'a>,
+    /// These records.
+    pub(crate) slots: &'a [Slot],
 }
 
 /// Appends frames to one segment.
@@ -258,17 +269,48 @@ impl SegmentWriter {
         self.append(FrameKind::Synced, &[frame], durable_seq)
     }
 
+    /// Appends a group of frames of the value lane with one write; their separated records learn
+    /// seq and place on the way. `buffer` is cleared first and afterwards holds what was written,
+    /// from [`FrameRange::start`] on, for the lane's tail buffer.
+    pub(crate) fn append_values(
+        &mut self,
+        frames: &[ValueFrame<'_>],
+        durable_seq: Seq,
+        buffer: &mut Vec<u8>,
+    ) -> Result<FrameRange, AppendError> {
+        self.check_unbroken()?;
+        buffer.clear();
+        let (start, seed) = (self.tail, self.seed);
+        for &ValueFrame { frame, slots } in frames {
+            let offset = start + buffer.len() as u64;
+            let bind = |payload: &mut [u8], payload_offset| {
+                let place = Binding { seed, payload_offset, base_seq: frame.base_seq };
+                separated::bind(payload, slots, place)
+            };
+            encode_frame_with(FrameKind::Data, frame, durable_seq, seed, offset, buffer, bind)
+                .map_err(AppendError::Recoverable)?;
+        }
+        self.write(buffer)
+    }
+
+    /// Appends the footer of a value segment (`log::footer`), which is then to be sealed.
+    pub(crate) fn append_footer(
+        &mut self,
+        next_seq: Seq,
+        durable_seq: Seq,
+        payload: &[u8],
+    ) -> Result<FrameRange, AppendError> {
+        let frame = FrameRef { base_seq: next_seq, count: 0, payload };
+        self.append(FrameKind::Footer, &[frame], durable_seq)
+    }
+
     fn append(
         &mut self,
         kind: FrameKind,
         frames: &[FrameRef<'_>],
         durable_seq: Seq,
     ) -> Result<FrameRange, AppendError> {
-        if self.broken {
-            let message = "an earlier write to this log segment failed";
-            let error = Error::new(ErrorKind::Stopped, message).in_file(&self.path);
-            return Err(AppendError::Fatal(error));
-        }
+        self.check_unbroken()?;
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         let written = self.encode_and_write(kind, frames, durable_seq, &mut buffer);
@@ -291,6 +333,20 @@ impl SegmentWriter {
             encode_frame(kind, frame, durable_seq, self.seed, offset, buffer)
                 .map_err(AppendError::Recoverable)?;
         }
+        self.write(buffer)
+    }
+
+    fn check_unbroken(&self) -> Result<(), AppendError> {
+        if !self.broken {
+            return Ok(());
+        }
+        let message = "an earlier write to this log segment failed";
+        Err(AppendError::Fatal(Error::new(ErrorKind::Stopped, message).in_file(&self.path)))
+    }
+
+    /// Writes encoded frames at the tail.
+    fn write(&mut self, buffer: &[u8]) -> Result<FrameRange, AppendError> {
+        let start = self.tail;
         self.make_room(buffer.len() as u64).map_err(AppendError::Recoverable)?;
         if let Err(source) = self.file.write_all_at(buffer, start) {
             let error = Error::io("appending to a log segment", &self.path, source);
@@ -400,6 +456,11 @@ impl SegmentWriter {
         self.tail
     }
 
+    /// Seed of every checksum in the file.
+    pub(crate) fn seed(&self) -> u32 {
+        self.seed
+    }
+
     /// Number of the file.
     pub(crate) fn id(&self) -> FileId {
         self.id
@@ -494,3 +555,5 @@ fn is_unsupported(error: &std::io::Error) -> bool {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod value_tests;

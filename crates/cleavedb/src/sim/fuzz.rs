@@ -13,6 +13,7 @@ mod operands;
 mod sections;
 mod seeds;
 mod tables;
+mod values;
 
 pub use directory::open_directory;
 pub use dumps::dump;
@@ -24,6 +25,7 @@ pub use tables::{
     table_block, table_file, table_filter, table_footer, table_index, table_meta, table_properties,
     table_tombstones,
 };
+pub use values::{value_footer, value_handle, value_record, value_segment};
 
 /// An entry; returns whether the input was accepted as valid.
 pub type Entry = fn(&[u8]) -> bool;
@@ -44,6 +46,10 @@ pub const ENTRIES: &[(&str, Entry)] = &[
     ("table_meta", table_meta),
     ("table_properties", table_properties),
     ("table_tombstones", table_tombstones),
+    ("value_footer", value_footer),
+    ("value_handle", value_handle),
+    ("value_record", value_record),
+    ("value_segment", value_segment),
     ("merge_operators", merge_operators),
     ("dump", dump),
     ("open_directory", open_directory),

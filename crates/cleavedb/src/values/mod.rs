@@ -1,3 +1,14 @@
-//! Value files: where separated values live. The seam stands here from the start (record kinds,
-//! the death listener of flush and compaction, sections of the manifest); the files themselves
-//! come with the value log.
+//! Value files: where separated values live. A separated put stands in a value segment, which is
+//! the log that made it durable and its home; index entries carry a handle to it.
+
+pub(crate) mod edit;
+pub(crate) mod file;
+pub(crate) mod file_table;
+pub(crate) mod handle;
+pub(crate) mod reader;
+pub(crate) mod ref_changes;
+pub(crate) mod segment;
+pub(crate) mod strategy;
+pub(crate) mod tail_buffer;
+#[cfg(test)]
+pub(crate) mod testing;

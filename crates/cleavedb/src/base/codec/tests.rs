@@ -15,6 +15,18 @@ proptest! {
     }
 
     #[test]
+    fn signed_numbers_round_trip(value: i64, small in -64..64i64) {
+        for value in [value, small, i64::MIN, i64::MAX] {
+            let mut out = Vec::new();
+            put_signed(&mut out, value);
+            let mut reader = Reader::new(&out);
+            prop_assert_eq!(reader.signed().unwrap(), value);
+            prop_assert!(reader.is_empty());
+            prop_assert!(out.len() == 1 || !(-64..64).contains(&value), "small ones are short");
+        }
+    }
+
+    #[test]
     fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
         let mut reader = Reader::new(&bytes);
         while reader.bytes().is_ok() && !reader.is_empty() {}

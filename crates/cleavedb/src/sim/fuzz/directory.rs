@@ -40,7 +40,7 @@ pub fn open_directory(data: &[u8]) -> bool {
     for piece in &mut pieces {
         let identity = Identity { uuid, file: piece.id };
         match piece.kind {
-            FileKind::Journal | FileKind::Manifest => {
+            FileKind::Journal | FileKind::Manifest | FileKind::Value => {
                 logs::mend_segment(&mut piece.bytes, piece.kind, identity);
             }
             FileKind::Table => tables::mend_table(&mut piece.bytes, identity),
@@ -76,7 +76,7 @@ pub(super) fn joined(disk: &MemoryDisk) -> Vec<u8> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if let Some((kind, id)) = parse_file_name(name) {
             let mut bytes = disk.contents(&path);
-            if matches!(kind, FileKind::Journal | FileKind::Manifest) {
+            if matches!(kind, FileKind::Journal | FileKind::Manifest | FileKind::Value) {
                 // Space allocated ahead of the tail would only make the input long.
                 let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
                 bytes.truncate(used);

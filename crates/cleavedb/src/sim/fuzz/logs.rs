@@ -1,6 +1,6 @@
 //! Segments, batches, edits and pointer files on arbitrary bytes.
 
-use crate::base::checksum::{crc_at, file_seed};
+use crate::base::checksum::{crc_at, crc_of_parts, file_seed};
 use crate::base::entry::{FileId, SEQ_MAX};
 use crate::base::error::Result;
 use crate::base::names::FileKind;
@@ -8,9 +8,10 @@ use crate::io::Purpose;
 use crate::log::batch::{BatchReader, encode_record};
 use crate::log::format::{
     FRAME_HEADER_BYTES, FRAME_MAGIC, FRAME_OVERHEAD_BYTES, FrameKind, FrameRef, PAYLOAD_BYTES_MAX,
-    SEGMENT_HEADER_BYTES, Sealed, SegmentHeader, encode_frame, frame_offset, segment_offset,
+    SEGMENT_HEADER_BYTES, Sealed, SegmentHeader, encode_frame_with, frame_offset, segment_offset,
 };
 use crate::log::reader::{ReadOptions, SegmentReader};
+use crate::log::separated::{Binding, Slot, bind};
 use crate::manifest::Manifest;
 use crate::manifest::format::{Edit, POINTER_BYTES, Pointer, PointerKind, pointer_offset};
 
@@ -104,16 +105,49 @@ fn mended_frame(bytes: &[u8], at: usize, seed: u32) -> Option<Vec<u8>> {
     }
     let payload = rest.get(FRAME_HEADER_BYTES..)?.get(..payload_bytes)?;
     rest.get(FRAME_HEADER_BYTES + payload_bytes)?;
-    let is_watermark = rest.get(frame_offset::KIND) == Some(&(FrameKind::Synced as u8));
-    let kind = if is_watermark { FrameKind::Synced } else { FrameKind::Data };
+    let kinds = [FrameKind::Synced, FrameKind::Footer];
+    let stated = |kind: &FrameKind| rest.get(frame_offset::KIND) == Some(&(*kind as u8));
+    let kind = kinds.into_iter().find(stated).unwrap_or(FrameKind::Data);
     let frame = FrameRef {
         base_seq: wide(frame_offset::BASE_SEQ),
         count: field(frame_offset::COUNT),
         payload,
     };
+    let durable_seq = wide(frame_offset::DURABLE_SEQ);
     let mut out = Vec::new();
-    encode_frame(kind, frame, wide(frame_offset::DURABLE_SEQ), seed, at as u64, &mut out).ok()?;
+    encode_frame_with(kind, frame, durable_seq, seed, at as u64, &mut out, |payload, place| {
+        let place = Binding { seed, payload_offset: place, base_seq: frame.base_seq };
+        rebind(payload, frame.count, place);
+        Ok(())
+    })
+    .ok()?;
     Some(out)
+}
+
+/// Makes the proofs of the separated records of a payload right, as far as they can be followed.
+pub(super) fn rebind(payload: &mut [u8], count: u32, place: Binding) {
+    let copy = payload.to_vec();
+    for (operation, record) in BatchReader::of_values(&copy, count, None).enumerate() {
+        let Ok(record) = record else { return };
+        let Some(separated) = record.separated else { continue };
+        let (start, record) = (separated.start, separated.record);
+        let slot = Slot {
+            operation: operation as u32,
+            start: start as u32,
+            head_bytes: record.head_bytes() as u32,
+            bytes: record.bytes() as u32,
+            key_bytes: record.key.len() as u32,
+            value_bytes: record.value_bytes,
+            hash: 0,
+        };
+        let head = copy.get(start..start + record.head_bytes()).unwrap_or_default();
+        let body = crc_of_parts(head, record.stored);
+        let bound_at = start + record.head_bytes();
+        overwrite(payload, bound_at, &[0; 8]);
+        overwrite(payload, bound_at + 8, &body.to_le_bytes());
+        let bound = bind(payload, &[slot], place);
+        assert!(bound.is_ok(), "a record that was found cannot be bound");
+    }
 }
 
 /// The payload of a journal frame, after its count in one byte. Records that decode are encoded

@@ -5,6 +5,7 @@ use crate::engine::catalogue::KeyspaceEdit;
 use crate::engine::journal::JournalEdit;
 use crate::engine::state::EngineEdit;
 use crate::index::lsm::edit::DecodedEdit;
+use crate::values::edit::ValuesEdit;
 
 /// A section: its tag in the first byte, then its payload. What decodes is encoded and decoded
 /// again and must be the same.
@@ -24,6 +25,11 @@ pub fn manifest_sections(data: &[u8]) -> bool {
             let Ok(edits) = JournalEdit::decode(payload) else { return false };
             let encoded = JournalEdit::encode(&edits);
             assert_eq!(JournalEdit::decode(&encoded.payload).ok(), Some(edits));
+        }
+        SectionTag::VALUES => {
+            let Ok(edits) = ValuesEdit::decode(payload) else { return false };
+            assert_eq!(ValuesEdit::encode(&edits).payload, payload, "one encoding only");
+            super::values::apply(&edits);
         }
         tag @ SectionTag::LSM => {
             let section = Section { tag, payload: payload.to_vec() };

@@ -22,13 +22,15 @@ use crate::table::writer::{TableOptions, TableWriter};
 use super::directory::{self, joined};
 use super::{FILE, UUID, world};
 
+mod values;
+
 /// An entry's name, a file name and the bytes.
 pub type Seed = (&'static str, &'static str, Vec<u8>);
 
 /// All seeds that can be made; empty where a writer refuses, which the replay test notices.
 pub fn seeds() -> Vec<Seed> {
     let mut all = Vec::new();
-    let parts = [logs, tables, sections, directories];
+    let parts = [logs, values::values, tables, sections, directories];
     let made = parts.into_iter().try_for_each(|part| part(&mut all));
     assert!(made.is_ok(), "a writer refuses: {made:?}");
     all

@@ -1,0 +1,27 @@
+//! Names and kinds: each is read back as what it was written for.
+
+use super::*;
+
+#[test]
+fn names_round_trip() {
+    let kinds: Vec<FileKind> = (0..=255).filter_map(FileKind::from_u8).collect();
+    assert_eq!(kinds.len(), 9);
+    for kind in kinds {
+        assert_eq!(FileKind::from_u8(kind as u8), Some(kind));
+        let ids =
+            if kind.extension().is_some() { vec![1, 12, 1_234_567, FILE_ID_MAX] } else { vec![0] };
+        for id in ids.into_iter().map(FileId) {
+            assert_eq!(parse_file_name(&file_name(kind, id)), Some((kind, id)));
+        }
+    }
+    assert_eq!(file_name(FileKind::Value, FileId(15)), "000015.val");
+}
+
+#[test]
+fn names_of_others_are_left_alone() {
+    let too_large = format!("{}.val", FILE_ID_MAX + 1);
+    for name in ["15.val", "000000.val", "0000015.val", "00001x.val", "000015.VAL", &too_large] {
+        assert_eq!(parse_file_name(name), None, "{name}");
+    }
+    assert!(is_draft("000015.val.tmp") && !is_draft("000015.val") && !is_draft("x.tmp"));
+}

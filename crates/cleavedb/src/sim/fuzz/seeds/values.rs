@@ -1,0 +1,110 @@
+//! Seeds of value segments and of their parts, by the engine's own writer.
+
+use crate::base::checksum::KeyedHash;
+use crate::base::compress::Compression;
+use crate::base::entry::{FileId, KeyspaceId, Kind};
+use crate::base::error::Result;
+use crate::base::names::FileKind;
+use crate::base::section::SectionTag;
+use crate::io::Purpose;
+use crate::log::batch::encode_record;
+use crate::log::footer::FooterBuilder;
+use crate::log::format::{FRAME_HEADER_BYTES, FrameRef, Sealed};
+use crate::log::separated::{Binding, SeparatedPut, Slot, encode_separated};
+use crate::log::writer::{AppendError, SegmentSpec, SegmentWriter, ValueFrame};
+use crate::values::edit::{SealedValues, ValuesEdit};
+use crate::values::handle::Handle;
+
+use super::Seed;
+use crate::sim::fuzz::{FILE, UUID, world};
+
+const KEYSPACE: KeyspaceId = KeyspaceId(300);
+
+/// A separated put at the end of `payload`.
+fn put(payload: &mut Vec<u8>, operation: u32, key: &[u8], value: &[u8], how: Compression) -> Slot {
+    let hash = KeyedHash::new(&UUID).hash(KEYSPACE, key);
+    let put = SeparatedPut { keyspace: KEYSPACE, key, value, compression: how, hash };
+    encode_separated(payload, operation, &put, &mut Vec::new())
+}
+
+/// Two frames, of which the first holds a small record, too; the second is compressed.
+fn batches() -> [(u32, Vec<u8>, Vec<Slot>); 2] {
+    let mut first = Vec::new();
+    let plain = put(&mut first, 0, b"apple", b"a value for the log", Compression::None);
+    encode_record(&mut first, Kind::Put, KEYSPACE, b"pear", b"small");
+    let mut second = Vec::new();
+    let packed = put(&mut second, 0, b"plum", &[b'x'; 300], Compression::Zstd);
+    [(2, first, vec![plain]), (1, second, vec![packed])]
+}
+
+/// A segment with its footer, and without.
+fn segments() -> Result<[Vec<u8>; 2]> {
+    let (io, disk, path) = world(FileKind::Value, None);
+    let spec = SegmentSpec {
+        kind: FileKind::Value,
+        id: FILE,
+        uuid: UUID,
+        predecessor: None,
+        first_seq: 10,
+        purpose: Purpose::Journal,
+        preallocate_bytes: 0,
+    };
+    let mut writer = SegmentWriter::create(&io, &path, &spec).map_err(AppendError::into_error)?;
+    let (mut footer, mut seq, mut buffer) = (FooterBuilder::default(), 10, Vec::new());
+    for (count, payload, slots) in &batches() {
+        let frame = FrameRef { base_seq: seq, count: *count, payload };
+        let range = writer
+            .append_values(&[ValueFrame { frame, slots }], seq - 1, &mut buffer)
+            .map_err(AppendError::into_error)?;
+        let payload_offset = range.start + FRAME_HEADER_BYTES as u64;
+        footer.add_frame(slots, Binding { seed: writer.seed(), payload_offset, base_seq: seq });
+        // The other lane takes some seqs.
+        seq += u64::from(*count) + 3;
+    }
+    let open = disk.contents(&path);
+    let footer = footer.encode().unwrap_or_default();
+    writer.append_footer(seq, seq - 1, &footer).map_err(AppendError::into_error)?;
+    Ok([disk.contents(&path), open])
+}
+
+pub(super) fn values(all: &mut Vec<Seed>) -> Result<()> {
+    let [sealed, open] = segments()?;
+    all.push(("value_segment", "sealed", sealed.clone()));
+    all.push(("value_segment", "torn", open.get(..open.len() - 20).unwrap_or_default().to_vec()));
+    all.push(("value_segment", "open", open));
+    all.push(("dump", "values", sealed));
+    let value: Vec<u8> = (0..200u8).map(|byte| byte / 8).collect();
+    for (name, how) in
+        [("plain", Compression::None), ("lz4", Compression::Lz4), ("zstd", Compression::Zstd)]
+    {
+        let mut record = Vec::new();
+        put(&mut record, 0, b"key", &value, how);
+        all.push(("value_record", name, record));
+    }
+    let mut footer = FooterBuilder::default();
+    all.push(("value_footer", "empty", footer.encode().unwrap_or_default()));
+    let place = Binding { seed: 0, payload_offset: 120, base_seq: 10 };
+    for (number, (_, _, slots)) in (0..).zip(batches()) {
+        let payload_offset = place.payload_offset + 500 * number;
+        footer.add_frame(&slots, Binding { payload_offset, base_seq: 10 + 4 * number, ..place });
+    }
+    all.push(("value_footer", "two_records", footer.encode().unwrap_or_default()));
+    let handle = Handle { file: FILE, epoch: 3, offset: 70_000, bytes: 1058 };
+    all.push(("value_handle", "usual", handle.encode().to_vec()));
+    let far = Handle { file: FileId(1 << 40), epoch: 0, offset: 1 << 50, bytes: 100 << 20 };
+    all.push(("value_handle", "far", far.encode().to_vec()));
+    let sealed = Sealed { id: FileId(5), bytes: 900, checksum: 0xabad_cafe };
+    let totals = footer.totals();
+    let section = ValuesEdit::encode(&[
+        ValuesEdit::Added { id: FileId(5) },
+        ValuesEdit::Sealed(SealedValues { sealed, last_seq: 20, totals }),
+        ValuesEdit::Counted { id: FileId(5), refs: 2, ref_bytes: totals.record_bytes as i64 },
+        ValuesEdit::Counted { id: FileId(4), refs: -1, ref_bytes: -60 },
+        ValuesEdit::Added { id: FileId(6) },
+        ValuesEdit::Counted { id: FileId(5), refs: -2, ref_bytes: -(totals.record_bytes as i64) },
+        ValuesEdit::Removed { id: FileId(5) },
+    ]);
+    let tagged = [&[SectionTag::VALUES.0 as u8], section.payload.as_slice()].concat();
+    all.push(("manifest_sections", "values", tagged));
+    Ok(())
+}

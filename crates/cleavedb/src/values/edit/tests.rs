@@ -1,0 +1,118 @@
+//! Round trips and hostile sections.
+
+use super::*;
+use proptest::prelude::*;
+
+pub(crate) fn any_edit() -> impl Strategy<Value = ValuesEdit> {
+    let sealed = (1..50u64, 0..1000u64, any::<u32>(), 1..1u64 << 40, 0..900u64, any::<u32>());
+    prop_oneof![
+        (1..50u64).prop_map(|id| ValuesEdit::Added { id: FileId(id) }),
+        (1..50u64).prop_map(|id| ValuesEdit::Removed { id: FileId(id) }),
+        (1..50u64, any::<i64>(), any::<i64>()).prop_map(|(id, refs, ref_bytes)| {
+            ValuesEdit::Counted { id: FileId(id), refs, ref_bytes }
+        }),
+        sealed.prop_map(|(id, records, checksum, smallest_seq, keys, extra)| {
+            let totals = Totals {
+                records,
+                record_bytes: records * 1000,
+                key_bytes: if records == 0 { 0 } else { keys.min(records * 900) },
+                value_bytes: if records == 0 { 0 } else { u64::from(extra >> 8) },
+                smallest_seq: if records == 0 { 0 } else { smallest_seq },
+                largest_seq: if records == 0 { 0 } else { smallest_seq + records },
+            };
+            let bytes = totals.record_bytes + u64::from(extra);
+            let sealed = Sealed { id: FileId(id), bytes, checksum };
+            let last_seq = totals.largest_seq + u64::from(extra);
+            ValuesEdit::Sealed(SealedValues { sealed, last_seq, totals })
+        }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn sections_round_trip(edits in proptest::collection::vec(any_edit(), 0..12)) {
+        let section = ValuesEdit::encode(&edits);
+        prop_assert_eq!(section.tag, SectionTag::VALUES);
+        prop_assert_eq!(ValuesEdit::decode(&section.payload).unwrap(), edits);
+    }
+
+    #[test]
+    fn hostile_sections_have_one_encoding_or_none(mut payload: Vec<u8>) {
+        for _ in 0..2 {
+            if let Ok(edits) = ValuesEdit::decode(&payload) {
+                prop_assert_eq!(ValuesEdit::encode(&edits).payload, payload.clone());
+            }
+            if let Some(first) = payload.first_mut() {
+                *first = VERSION;
+            }
+        }
+    }
+}
+
+#[test]
+fn sections_that_no_engine_writes_are_refused() {
+    let kind = |payload: &[u8]| ValuesEdit::decode(payload).unwrap_err().kind();
+    assert_eq!(kind(&[]), ErrorKind::Corruption);
+    assert_eq!(kind(&[2]), ErrorKind::Unsupported, "a later version");
+    assert_eq!(kind(&[1, 5, 1]), ErrorKind::Corruption, "an unknown edit");
+    assert_eq!(kind(&[1, 1, 0]), ErrorKind::Corruption, "file zero");
+    let totals = Totals {
+        records: 1,
+        record_bytes: 30,
+        key_bytes: 1,
+        value_bytes: 2,
+        smallest_seq: 7,
+        largest_seq: 7,
+    };
+    let sealed = Sealed { id: FileId(1), bytes: 200, checksum: 1 };
+    let decode = |bytes, last_seq| {
+        let sealed = SealedValues { sealed: Sealed { bytes, ..sealed }, last_seq, totals };
+        ValuesEdit::decode(&ValuesEdit::encode(&[ValuesEdit::Sealed(sealed)]).payload)
+    };
+    assert!(decode(200, 7).is_ok());
+    assert!(decode(29, 7).is_err(), "records larger than their file");
+    assert!(decode(200, 6).is_err(), "a record newer than its file");
+    assert!(decode(200, SEQ_MAX + 1).is_err(), "a seq out of range");
+}
+
+/// The section of the golden file, with what each part of it means.
+#[test]
+fn golden_section() {
+    use crate::log::dump::Annotator;
+    use crate::log::testing::check_golden;
+    let totals = Totals {
+        records: 3,
+        record_bytes: 4000,
+        key_bytes: 30,
+        value_bytes: 9000,
+        smallest_seq: 41,
+        largest_seq: 46,
+    };
+    let sealed = Sealed { id: FileId(15), bytes: 5000, checksum: 0xdead_beef };
+    let edits = [
+        ValuesEdit::Sealed(SealedValues { sealed, last_seq: 47, totals }),
+        ValuesEdit::Added { id: FileId(21) },
+        ValuesEdit::Counted { id: FileId(15), refs: 3, ref_bytes: 4000 },
+        ValuesEdit::Counted { id: FileId(12), refs: -2, ref_bytes: -2100 },
+        ValuesEdit::Removed { id: FileId(9) },
+    ];
+    let payload = ValuesEdit::encode(&edits).payload;
+    let mut dump = String::new();
+    let mut lines = Annotator::new(&payload, &mut dump);
+    lines.field(1, "version 1");
+    lines.field(2, "sealed: file 15");
+    lines.field(2 + 5, "5000 bytes, checksum deadbeef");
+    lines.field(1, "last seq 47");
+    lines.field(1 + 2, "3 records of 4000 bytes");
+    lines.field(1 + 2, "keys of 30 bytes, values of 9000");
+    lines.field(1 + 1, "smallest seq 41, largest 46");
+    lines.field(2, "added: file 21");
+    lines.field(2, "counted: file 15");
+    lines.field(1 + 2, "3 entries more, 4000 bytes more");
+    lines.field(2, "counted: file 12");
+    lines.field(1 + 2, "2 entries fewer, 2100 bytes fewer");
+    lines.field(2, "removed: file 9");
+    assert!(lines.rest().is_empty());
+    assert_eq!(ValuesEdit::decode(&payload).unwrap(), edits);
+    check_golden("values-section", &payload, &dump);
+}

@@ -1,0 +1,135 @@
+//! One value file: how to read it, how far, and the pin that keeps it on disk.
+//!
+//! Shared by snapshots of the file table and by readers. Invariants: V1 a file that a durable edit
+//! removed, or that none ever named, is queued for removal when its last holder goes away (rule
+//! F7), and no earlier. V2 a live file is never queued. V3 nothing is read beyond `readable`, which
+//! only grows and never exceeds what was written.
+
+use std::path::{Path, PathBuf};
+
+use crate::base::checksum::file_seed;
+use crate::base::entry::FileId;
+use crate::base::error::{Error, Result};
+use crate::base::names::{FileKind, file_name};
+use crate::base::obsolete::ObsoleteFiles;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::{Arc, ArcSwap};
+use crate::io::disk::OpenMode;
+use crate::io::{DiskFile, Io};
+
+/// What value files are given to work with.
+pub(crate) struct ValueContext {
+    /// Disk and meter.
+    pub(crate) io: Io,
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    /// The database.
+    pub(crate) uuid: [u8; 16],
+    /// Where files go that nobody needs any more.
+    pub(crate) obsolete: Arc<ObsoleteFiles>,
+    /// Whether sealed files are read past the page cache.
+    pub(crate) direct_reads: bool,
+}
+
+/// A value file. Starts out doomed: it goes away with its last holder unless a durable edit names
+/// it.
+pub(crate) struct ValueFile {
+    id: FileId,
+    seed: u32,
+    path: PathBuf,
+    context: Arc<ValueContext>,
+    handle: ArcSwap<Option<Arc<dyn DiskFile>>>,
+    readable: AtomicU64,
+    doomed: AtomicBool,
+}
+
+impl ValueFile {
+    /// The file of this number; opens nothing.
+    pub(crate) fn new(context: &Arc<ValueContext>, id: FileId) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            seed: file_seed(&context.uuid, id.0),
+            path: context.dir.join(file_name(FileKind::Value, id)),
+            context: Arc::clone(context),
+            handle: ArcSwap::from_pointee(None),
+            readable: AtomicU64::new(0),
+            doomed: AtomicBool::new(true),
+        })
+    }
+
+    /// Number of the file.
+    pub(crate) fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// Seed of every checksum in it.
+    pub(crate) fn seed(&self) -> u32 {
+        self.seed
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes that may be read.
+    pub(crate) fn readable(&self) -> u64 {
+        self.readable.load(Ordering::Acquire)
+    }
+
+    /// Bytes up to here have been written: by the lane after each group, and at replay and
+    /// sealing.
+    pub(crate) fn raise_readable(&self, end: u64) {
+        self.readable.fetch_max(end, Ordering::AcqRel);
+    }
+
+    /// Lends readers the descriptor with which the file is being written: while it grows, what was
+    /// just written is in the page cache, and reading past that would wait for the device.
+    pub(crate) fn lend(&self, file: Arc<dyn DiskFile>) {
+        self.handle.store(Arc::new(Some(file)));
+    }
+
+    /// Gives up the descriptor, if any; the next read opens the file anew, past the page cache if
+    /// so wanted. The lane does so when it has sealed the file, and whoever needs descriptors.
+    pub(crate) fn close(&self) {
+        self.handle.store(Arc::new(None));
+    }
+
+    /// The open file.
+    pub(crate) fn disk_file(&self) -> Result<Arc<dyn DiskFile>> {
+        if let Some(file) = self.handle.load().as_ref() {
+            return Ok(Arc::clone(file));
+        }
+        // Two threads may both open it; one descriptor is closed again.
+        let mode = OpenMode { direct: self.context.direct_reads, random: true };
+        let file = self.context.io.disk.open(&self.path, mode).map_err(|e| {
+            if e.kind() == std::io::ErrorKind::NotFound {
+                return Error::corruption("a value file is missing").in_file(&self.path);
+            }
+            Error::io("opening a value file", &self.path, e)
+        })?;
+        self.handle.store(Arc::new(Some(Arc::clone(&file))));
+        Ok(file)
+    }
+
+    /// A durable edit names the file.
+    pub(crate) fn keep(&self) {
+        self.doomed.store(false, Ordering::Release);
+    }
+
+    /// A durable edit removed the file: it goes away with its last holder.
+    pub(crate) fn doom(&self) {
+        self.doomed.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for ValueFile {
+    fn drop(&mut self) {
+        if self.doomed.load(Ordering::Acquire) {
+            self.context.obsolete.push(FileKind::Value, self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

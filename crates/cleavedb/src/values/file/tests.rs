@@ -1,0 +1,31 @@
+//! Which descriptor readers get, and how far they may read.
+
+use super::*;
+use crate::log::testing::values::{ValueLog, path};
+use crate::log::testing::{disk, io};
+use crate::values::testing::context;
+
+#[test]
+fn readers_share_the_writers_descriptor_until_it_is_given_up() {
+    let io = io(&disk());
+    let log = ValueLog::create(&io, 15);
+    let file = ValueFile::new(&context(&io, false), FileId(15));
+    let lent = log.writer.sync_handle();
+    file.lend(Arc::clone(&lent));
+    assert!(Arc::ptr_eq(&file.disk_file().unwrap(), &lent));
+    file.close();
+    let opened = file.disk_file().unwrap();
+    assert!(!Arc::ptr_eq(&opened, &lent));
+    assert!(Arc::ptr_eq(&file.disk_file().unwrap(), &opened), "it stays open");
+    assert_eq!((file.path(), file.seed()), (&*path(15), log.writer.seed()));
+}
+
+#[test]
+fn what_may_be_read_only_grows() {
+    let file = ValueFile::new(&context(&io(&disk()), false), FileId(15));
+    assert_eq!(file.readable(), 0);
+    file.raise_readable(500);
+    file.raise_readable(400);
+    assert_eq!(file.readable(), 500);
+    assert!(file.disk_file().is_err(), "there is no such file");
+}

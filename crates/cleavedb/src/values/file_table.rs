@@ -1,0 +1,199 @@
+//! The file table: which value files there are, what they hold, and how many index entries name
+//! each. An immutable snapshot, pinned by every view together with the index (rule R12).
+//!
+//! Invariants: FT-1 counts are exact and change only by manifest edits (rule R8). FT-2 a table is
+//! made of the one before and an edit without touching either: the engine makes the next one,
+//! makes the edit durable, then publishes it and calls [`ValueFiles::settle`]. FT-3 an edit that
+//! contradicts the table is refused as a whole.
+
+use crate::base::entry::{FileId, Seq};
+use crate::base::error::{Error, Result};
+use crate::base::marks::mark;
+use crate::base::section::Section;
+use crate::base::sync::Arc;
+use crate::log::separated::SEPARATED_BYTES_MIN;
+use crate::values::edit::{SealedValues, ValuesEdit};
+use crate::values::file::ValueFile;
+
+/// What the manifest says of a value file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FileState {
+    /// What it holds; `None` while it grows.
+    pub(crate) sealed: Option<SealedValues>,
+    /// Index entries that name it.
+    pub(crate) refs: u64,
+    /// Bytes of the records that they name.
+    pub(crate) ref_bytes: u64,
+}
+
+/// One file of the table.
+#[derive(Clone)]
+pub(crate) struct TableEntry {
+    /// The file, pinned.
+    pub(crate) file: Arc<ValueFile>,
+    /// What the manifest says of it.
+    pub(crate) state: FileState,
+}
+
+/// A snapshot of the file table.
+#[derive(Clone, Default)]
+pub(crate) struct ValueFiles {
+    /// Ascending by number.
+    entries: Vec<TableEntry>,
+}
+
+impl ValueFiles {
+    /// All files, ascending by number.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &TableEntry> {
+        self.entries.iter()
+    }
+
+    /// The file of this number.
+    pub(crate) fn get(&self, id: FileId) -> Option<&TableEntry> {
+        self.find(id).ok().and_then(|at| self.entries.get(at))
+    }
+
+    fn find(&self, id: FileId) -> Result<usize, usize> {
+        self.entries.binary_search_by_key(&id, |entry| entry.file.id())
+    }
+
+    /// The table after these edits. `file_of` makes the file of an added number, or hands out the
+    /// one that the lane writes.
+    pub(crate) fn apply(
+        &self,
+        edits: &[ValuesEdit],
+        file_of: &mut dyn FnMut(FileId) -> Arc<ValueFile>,
+    ) -> Result<Self> {
+        let mut next = self.clone();
+        for edit in edits {
+            match *edit {
+                ValuesEdit::Added { id } => next.add(id, file_of)?,
+                ValuesEdit::Sealed(sealed) => next.seal(sealed)?,
+                ValuesEdit::Counted { id, refs, ref_bytes } => next.count(id, refs, ref_bytes)?,
+                ValuesEdit::Removed { id } => next.remove(id)?,
+            }
+        }
+        Ok(next)
+    }
+
+    /// Notes that this table is durable and published in the place of `before`: files that it
+    /// names stay on disk, those it dropped go away with their last holder.
+    pub(crate) fn settle(&self, before: &Self) {
+        for entry in &before.entries {
+            if self.get(entry.file.id()).is_none() {
+                entry.file.doom();
+            }
+        }
+        for entry in &self.entries {
+            entry.file.keep();
+        }
+    }
+
+    /// The section that makes this table out of nothing.
+    pub(crate) fn snapshot(&self) -> Section {
+        ValuesEdit::encode(&self.edits())
+    }
+
+    /// The edits that make this table out of nothing.
+    pub(crate) fn edits(&self) -> Vec<ValuesEdit> {
+        let mut edits = Vec::with_capacity(3 * self.entries.len());
+        for TableEntry { file, state } in &self.entries {
+            let id = file.id();
+            edits.push(ValuesEdit::Added { id });
+            edits.extend(state.sealed.map(ValuesEdit::Sealed));
+            if state.refs > 0 {
+                // Counts far below 2^63: a file of that many bytes cannot be.
+                let (refs, ref_bytes) = (state.refs as i64, state.ref_bytes as i64);
+                edits.push(ValuesEdit::Counted { id, refs, ref_bytes });
+            }
+        }
+        edits
+    }
+
+    fn add(&mut self, id: FileId, file_of: &mut dyn FnMut(FileId) -> Arc<ValueFile>) -> Result<()> {
+        let Err(at) = self.find(id) else {
+            return Err(refused(id, "is added twice"));
+        };
+        let file = file_of(id);
+        debug_assert_eq!(file.id(), id);
+        self.entries.insert(at, TableEntry { file, state: FileState::default() });
+        Ok(())
+    }
+
+    /// The entry of a file that an edit names.
+    fn named(&mut self, id: FileId) -> Result<&mut TableEntry> {
+        let found = self.find(id).ok().and_then(|at| self.entries.get_mut(at));
+        found.ok_or_else(|| refused(id, "is named before it is added"))
+    }
+
+    fn seal(&mut self, sealed: SealedValues) -> Result<()> {
+        let id = sealed.sealed.id;
+        let entry = self.named(id)?;
+        if entry.state.sealed.is_some_and(|before| before != sealed) {
+            return Err(refused(id, "is sealed twice, differently"));
+        }
+        entry.state.sealed = Some(sealed);
+        entry.file.raise_readable(sealed.sealed.bytes);
+        entry.state.check(id)
+    }
+
+    fn count(&mut self, id: FileId, refs: i64, ref_bytes: i64) -> Result<()> {
+        let Ok(entry) = self.named(id) else {
+            // Entries that no live view sees may name a file that is gone (rule R19); a compaction
+            // drops them later.
+            if refs <= 0 && ref_bytes <= 0 {
+                mark!("values_count_of_a_gone_file");
+                return Ok(());
+            }
+            return Err(refused(id, "is named by new entries, though it is gone"));
+        };
+        let state = &mut entry.state;
+        let counts =
+            state.refs.checked_add_signed(refs).zip(state.ref_bytes.checked_add_signed(ref_bytes));
+        let Some(counts) = counts else {
+            return Err(refused(id, "loses more entries than name it"));
+        };
+        (state.refs, state.ref_bytes) = counts;
+        state.check(id)
+    }
+
+    fn remove(&mut self, id: FileId) -> Result<()> {
+        if self.named(id)?.state.sealed.is_none() {
+            return Err(refused(id, "is removed while it grows"));
+        }
+        self.entries.retain(|entry| entry.file.id() != id);
+        Ok(())
+    }
+}
+
+impl FileState {
+    /// Whether the numbers can be: each entry names a record of its own.
+    fn check(&self, id: FileId) -> Result<()> {
+        let least = self.refs.saturating_mul(SEPARATED_BYTES_MIN as u64);
+        if (self.refs == 0) != (self.ref_bytes == 0) || self.ref_bytes < least {
+            return Err(refused(id, "is named by entries without bytes, or bytes without entries"));
+        }
+        let fits = self.sealed.is_none_or(|SealedValues { totals, .. }| {
+            self.refs <= totals.records && self.ref_bytes <= totals.record_bytes
+        });
+        if fits { Ok(()) } else { Err(refused(id, "is named by more entries than it has records")) }
+    }
+
+    /// Whether garbage collection may look at the file: it grows no more, and the index knows all
+    /// that is in it (rules R8 and R9).
+    pub(crate) fn is_settled(&self, flushed: Seq) -> bool {
+        self.sealed.is_some_and(|sealed| sealed.last_seq <= flushed)
+    }
+
+    /// Whether the file may be deleted unread (rule R8).
+    pub(crate) fn is_dead(&self, flushed: Seq) -> bool {
+        self.refs == 0 && self.is_settled(flushed)
+    }
+}
+
+fn refused(id: FileId, what: &str) -> Error {
+    Error::corruption(format!("value file {id} {what}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! Random edits against a plain map; refusals; snapshots; files that go away, and when.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::base::names::FileKind;
+use crate::io::Io;
+use crate::log::footer::Totals;
+use crate::log::format::Sealed;
+use crate::log::testing::{disk, io};
+use crate::values::file::ValueContext;
+use crate::values::testing::{applied, context};
+use proptest::prelude::*;
+
+type Model = BTreeMap<u64, FileState>;
+
+fn world() -> (Io, Arc<ValueContext>) {
+    let io = io(&disk());
+    let context = context(&io, false);
+    (io, context)
+}
+
+fn sealed(id: u64, records: u64) -> SealedValues {
+    let totals = Totals {
+        records,
+        record_bytes: records * 100,
+        key_bytes: records,
+        value_bytes: records * 50,
+        smallest_seq: u64::from(records > 0),
+        largest_seq: records,
+    };
+    let sealed = Sealed { id: FileId(id), bytes: 80 + records * 141, checksum: id as u32 };
+    SealedValues { sealed, last_seq: records + 5, totals }
+}
+
+/// Edits of which many are right.
+fn any_edit() -> impl Strategy<Value = ValuesEdit> {
+    let count = |id, refs: i64| {
+        let ref_bytes = if refs % 7 == 6 { refs } else { refs * 100 };
+        ValuesEdit::Counted { id: FileId(id), refs, ref_bytes }
+    };
+    prop_oneof![
+        4 => (1..6u64).prop_map(|id| ValuesEdit::Added { id: FileId(id) }),
+        3 => (1..6u64, 5..8u64).prop_map(|(id, n)| ValuesEdit::Sealed(sealed(id, n))),
+        6 => (1..6u64, -4..9i64).prop_map(move |(id, refs)| count(id, refs)),
+        1 => (1..6u64).prop_map(|id| ValuesEdit::Removed { id: FileId(id) }),
+    ]
+}
+
+/// What an edit does to a plain map; `None` where it contradicts it.
+fn expected(model: &mut Model, edit: &ValuesEdit) -> Option<()> {
+    match *edit {
+        ValuesEdit::Added { id } => match model.insert(id.0, FileState::default()) {
+            None => Some(()),
+            Some(_) => None,
+        },
+        ValuesEdit::Sealed(sealed) => {
+            let state = model.get_mut(&sealed.sealed.id.0)?;
+            let same = state.sealed.is_none_or(|before| before == sealed);
+            state.sealed = Some(sealed);
+            (same
+                && state.refs <= sealed.totals.records
+                && state.ref_bytes <= sealed.totals.record_bytes)
+                .then_some(())
+        }
+        ValuesEdit::Counted { id, refs, ref_bytes } => {
+            let Some(state) = model.get_mut(&id.0) else {
+                return (refs <= 0 && ref_bytes <= 0).then_some(());
+            };
+            let (refs, bytes) = (state.refs as i64 + refs, state.ref_bytes as i64 + ref_bytes);
+            (state.refs, state.ref_bytes) = (refs.max(0) as u64, bytes.max(0) as u64);
+            let room = state.sealed.map_or(i64::MAX, |s| s.totals.records as i64);
+            let bytes_room = state.sealed.map_or(i64::MAX, |s| s.totals.record_bytes as i64);
+            (refs >= 0
+                && bytes >= refs * SEPARATED_BYTES_MIN as i64
+                && (refs > 0 || bytes == 0)
+                && refs <= room
+                && bytes <= bytes_room)
+                .then_some(())
+        }
+        ValuesEdit::Removed { id } => model.remove(&id.0)?.sealed.map(|_| ()),
+    }
+}
+
+fn states(table: &ValueFiles) -> Model {
+    table.iter().map(|entry| (entry.file.id().0, entry.state)).collect()
+}
+
+proptest! {
+    #[test]
+    fn edits_do_what_they_do_to_a_plain_map(edits in proptest::collection::vec(any_edit(), 0..60)) {
+        let (_io, context) = world();
+        let mut table = ValueFiles::default();
+        let mut model = Model::new();
+        for edit in &edits {
+            let mut next = model.clone();
+            let wanted = expected(&mut next, edit);
+            let pinned: Vec<_> = table.iter().map(|entry| entry.file.clone()).collect();
+            match applied(&context, &table, std::slice::from_ref(edit)) {
+                Ok(after) => {
+                    prop_assert!(wanted.is_some(), "{:?} is accepted", edit);
+                    model = next;
+                    table = after;
+                }
+                Err(error) => prop_assert!(wanted.is_none(), "{:?}: {}", edit, error),
+            }
+            prop_assert_eq!(&states(&table), &model);
+            for file in pinned {
+                if let Some(entry) = table.get(file.id()) {
+                    prop_assert!(Arc::ptr_eq(&entry.file, &file), "a file is one object");
+                }
+            }
+        }
+        // A snapshot makes the same table out of nothing.
+        let decoded = ValuesEdit::decode(&table.snapshot().payload).unwrap();
+        let again = applied(&context, &ValueFiles::default(), &decoded).unwrap();
+        prop_assert_eq!(states(&again), model);
+        for entry in again.iter() {
+            let end = entry.state.sealed.map_or(0, |sealed| sealed.sealed.bytes);
+            prop_assert_eq!(entry.file.readable(), end);
+        }
+        // All in one edit, or not at all.
+        let whole = applied(&context, &ValueFiles::default(), &edits);
+        let mut model = Model::new();
+        let wanted = edits.iter().try_for_each(|edit| expected(&mut model, edit).ok_or(()));
+        prop_assert_eq!(whole.is_ok(), wanted.is_ok());
+    }
+}
+
+#[test]
+fn what_can_be_deleted_unread() {
+    let state = |refs, is_sealed: bool| FileState {
+        sealed: is_sealed.then(|| sealed(1, 10)),
+        refs,
+        ref_bytes: refs * 100,
+    };
+    assert!(state(0, true).is_dead(15));
+    assert!(!state(0, true).is_dead(14), "a later seq is not flushed yet (R9)");
+    assert!(!state(1, true).is_dead(15), "an entry names it (R8)");
+    assert!(state(1, true).is_settled(15));
+    assert!(!state(0, false).is_dead(15), "it grows");
+}
+
+#[test]
+fn a_removed_file_goes_away_with_its_last_reader() {
+    let (_io, context) = world();
+    let edits: Vec<_> = [1, 2]
+        .into_iter()
+        .flat_map(|id| [ValuesEdit::Added { id: FileId(id) }, ValuesEdit::Sealed(sealed(id, 3))])
+        .collect();
+    let table = applied(&context, &ValueFiles::default(), &edits).unwrap();
+    let view = table.clone();
+    let removed = [ValuesEdit::Removed { id: FileId(1) }];
+    let next = applied(&context, &table, &removed).unwrap();
+    drop(table);
+    assert!(context.obsolete.is_empty(), "a view reads it still");
+    drop(view);
+    assert_eq!(context.obsolete.take(), [(FileKind::Value, FileId(1))]);
+    drop(next);
+    assert!(context.obsolete.is_empty(), "a live file is never queued");
+}
+
+#[test]
+fn a_file_that_no_edit_named_goes_away() {
+    let (_io, context) = world();
+    let file = ValueFile::new(&context, FileId(7));
+    let mut hand_out = |_| Arc::clone(&file);
+    let added = [ValuesEdit::Added { id: FileId(7) }];
+    let table = ValueFiles::default().apply(&added, &mut hand_out).unwrap();
+    assert!(Arc::ptr_eq(&table.get(FileId(7)).unwrap().file, &file));
+    drop((table, file));
+    // The edit never became durable.
+    assert_eq!(context.obsolete.take(), [(FileKind::Value, FileId(7))]);
+}
+
+#[test]
+fn a_refused_edit_leaves_the_table_as_it_was() {
+    let (_io, context) = world();
+    let added = [ValuesEdit::Added { id: FileId(1) }];
+    let table = applied(&context, &ValueFiles::default(), &added).unwrap();
+    let edits = [
+        ValuesEdit::Counted { id: FileId(1), refs: 3, ref_bytes: 300 },
+        ValuesEdit::Counted { id: FileId(1), refs: -4, ref_bytes: -300 },
+    ];
+    let error = applied(&context, &table, &edits).map(|_| ()).unwrap_err();
+    assert!(error.message().contains("000001"), "{error}");
+    assert_eq!(table.get(FileId(1)).unwrap().state, FileState::default());
+}
+
+#[test]
+fn decisions_see_what_the_table_knows() {
+    use crate::values::strategy::space::FileFigures;
+    let (_io, context) = world();
+    let edits = [
+        ValuesEdit::Added { id: FileId(1) },
+        ValuesEdit::Added { id: FileId(2) },
+        ValuesEdit::Sealed(sealed(1, 10)),
+        ValuesEdit::Counted { id: FileId(1), refs: 4, ref_bytes: 400 },
+    ];
+    let table = applied(&context, &ValueFiles::default(), &edits).unwrap();
+    table.get(FileId(2)).unwrap().file.raise_readable(5000);
+    let figures = |id, flushed| FileFigures::of(table.get(FileId(id)).unwrap(), flushed, false);
+    let wanted = FileFigures {
+        id: FileId(1),
+        file_bytes: 80 + 1410,
+        live_bytes: 400,
+        is_settled: true,
+        is_taken: false,
+    };
+    assert_eq!(figures(1, 15), wanted);
+    assert_eq!(figures(1, 14), FileFigures { is_settled: false, ..wanted });
+    let growing = figures(2, 15);
+    assert_eq!((growing.file_bytes, growing.is_settled), (5000, false));
+}

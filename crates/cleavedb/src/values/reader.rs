@@ -1,0 +1,134 @@
+//! Reading separated values by their handles: one device read brings a whole record, which proves
+//! itself before anything of it is used.
+//!
+//! No state of its own beyond the snapshot it is made of; any thread. Invariants: VR-1 nothing is
+//! handed out before the record's checksum, key and seq agreed. VR-2 an error names file and
+//! offset. VR-3 what is stored as it is, is handed out without a copy. VR-4 no buffer is larger
+//! than the file justifies (rule F8).
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc as BytesArc;
+
+use crate::base::entry::{KeyspaceId, Seq};
+use crate::base::error::{Error, Result};
+use crate::base::marks::mark;
+use crate::base::names::{FileKind, file_name};
+use crate::base::value::{SharedBytes, Value};
+use crate::io::Purpose;
+use crate::log::separated::SeparatedRecord;
+use crate::values::file::{ValueContext, ValueFile};
+use crate::values::file_table::ValueFiles;
+use crate::values::handle::Handle;
+use crate::values::tail_buffer::TailBuffer;
+
+mod batch;
+
+/// A value that an index entry names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    /// Where its record is.
+    pub(crate) handle: Handle,
+    /// The keyspace of the entry.
+    pub(crate) keyspace: KeyspaceId,
+    /// The key of the entry.
+    pub(crate) key: &'a [u8],
+    /// The seq of the entry.
+    pub(crate) seq: Seq,
+}
+
+/// Where values are read from: one snapshot of the files, and what was just written to them.
+#[derive(Clone, Copy)]
+pub(crate) struct ValueReader<'a> {
+    /// Directory, disk, meter.
+    pub(crate) context: &'a ValueContext,
+    /// The files, pinned by the caller's view.
+    pub(crate) files: &'a ValueFiles,
+    /// The newest frames.
+    pub(crate) tail: &'a TailBuffer,
+}
+
+impl ValueReader<'_> {
+    /// Reads one value.
+    pub(crate) fn read(&self, wanted: &Wanted<'_>, purpose: Purpose) -> Result<Value> {
+        let file = self.file_of(&wanted.handle)?;
+        let Handle { offset, bytes, .. } = wanted.handle;
+        if let Some((owner, range)) = self.in_tail(&wanted.handle) {
+            return value_of(file, wanted, owner.into(), range);
+        }
+        let mut owner: BytesArc<[u8]> = std::iter::repeat_n(0, bytes as usize).collect();
+        let disk_file = file.disk_file()?;
+        if let Some(buffer) = BytesArc::get_mut(&mut owner) {
+            disk_file.read_exact_at(buffer, offset).map_err(|e| failed(file, offset, e))?;
+        }
+        self.context.io.meter.read(purpose, u64::from(bytes));
+        value_of(file, wanted, owner.into(), 0..bytes as usize)
+    }
+
+    /// The file that a handle names, if the handle lies within it.
+    fn file_of(&self, handle: &Handle) -> Result<&ValueFile> {
+        let Some(entry) = self.files.get(handle.file) else {
+            let path = self.context.dir.join(file_name(FileKind::Value, handle.file));
+            let message = "an entry names a value file that is not there";
+            return Err(Error::corruption(message).in_file(&path).at_offset(handle.offset));
+        };
+        let file = &*entry.file;
+        let readable = file.readable();
+        if handle.end() > readable {
+            let message = format!("an entry names {} of {readable} bytes", handle.end());
+            return Err(damaged(file, handle.offset, Error::corruption(message)));
+        }
+        Ok(file)
+    }
+
+    fn in_tail(&self, handle: &Handle) -> Option<(BytesArc<Vec<u8>>, Range<usize>)> {
+        let found = self.tail.get(handle.file, handle.offset, handle.bytes as usize);
+        if found.is_some() {
+            mark!("value_read_from_tail_buffer");
+        }
+        found
+    }
+}
+
+/// The value in a record that was read: the part `range` of `owner` (VR-1).
+fn value_of(
+    file: &ValueFile,
+    wanted: &Wanted<'_>,
+    owner: SharedBytes,
+    range: Range<usize>,
+) -> Result<Value> {
+    let offset = wanted.handle.offset;
+    let (start, bytes) = (range.start, owner.get(range).unwrap_or_default());
+    let record = SeparatedRecord::decode(bytes).map_err(|e| damaged(file, offset, e))?;
+    if !record.holds_at(file.seed(), offset) {
+        let error = Error::corruption("a value's record does not match its checksum");
+        return Err(damaged(file, offset, error));
+    }
+    let is_right =
+        record.key == wanted.key && record.seq == wanted.seq && record.keyspace == wanted.keyspace;
+    if !is_right {
+        let message = format!("the record is of another entry (seq {})", record.seq);
+        return Err(damaged(file, offset, Error::corruption(message)));
+    }
+    let stored = record.stored_range();
+    match record.value().map_err(|e| damaged(file, offset, e))? {
+        Cow::Borrowed(_) => Ok(Value::shared(owner, start + stored.start..start + stored.end)),
+        Cow::Owned(value) => Ok(Value::from(value)),
+    }
+}
+
+fn damaged(file: &ValueFile, offset: u64, error: Error) -> Error {
+    mark!("value_record_damaged");
+    error.in_file(file.path()).at_offset(offset)
+}
+
+/// A failed read; a file that ends early is damaged, everything else is the system's trouble.
+fn failed(file: &ValueFile, offset: u64, error: std::io::Error) -> Error {
+    if error.kind() == std::io::ErrorKind::UnexpectedEof {
+        return damaged(file, offset, Error::corruption("the value file ends early"));
+    }
+    Error::io("reading a value", file.path(), error).at_offset(offset)
+}
+
+#[cfg(test)]
+mod tests;

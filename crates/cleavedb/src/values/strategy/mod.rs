@@ -1,0 +1,98 @@
+//! What tells the ways of keeping separated values apart: where a value is put, how an index entry
+//! leads to it, what the death of an entry means, whether a record is live, what to do when it has
+//! moved, and which file is collected next. The mechanics (lanes, flush, garbage collection, reads)
+//! are the engine's and the same for all.
+//!
+//! Decisions are pure functions; what a strategy must ask of the index is handed in as a trait
+//! object.
+
+use crate::base::entry::{KeyspaceId, Seq};
+use crate::base::error::Result;
+use crate::values::handle::Handle;
+use crate::values::ref_changes::RefChanges;
+
+pub(crate) mod space;
+pub(crate) mod wisckey;
+
+use space::FileFigures;
+
+/// One way of keeping separated values.
+pub(crate) trait Strategy: Send + Sync {
+    /// Its name, as options and the manifest have it.
+    fn name(&self) -> &'static str;
+
+    /// Whether a value of this length is separated, in a keyspace that separates from
+    /// `separate_at` bytes on (`None`: never).
+    fn separates(&self, value_bytes: usize, separate_at: Option<usize>) -> bool;
+
+    /// Where the record of an index entry is, from the bytes that the entry carries.
+    fn resolve(&self, handle: &[u8]) -> Result<Handle>;
+
+    /// An entry with this handle comes into the index with the edit that `changes` goes into.
+    fn born(&self, handle: &Handle, changes: &mut RefChanges);
+
+    /// An entry with this handle leaves the index with that edit.
+    fn died(&self, handle: &Handle, changes: &mut RefChanges);
+
+    /// Whether a record in a file under collection is the value of its key.
+    fn liveness(&self, record: &RecordPlace<'_>, index: &dyn NewestBase) -> Result<Liveness>;
+
+    /// How a live record leaves the file under collection.
+    fn relocation(&self) -> Relocation;
+
+    /// Puts files that are worth collecting into the order in which to do so.
+    fn rank(&self, candidates: &mut [FileFigures]);
+}
+
+/// A record in a file under collection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordPlace<'a> {
+    /// Its keyspace.
+    pub(crate) keyspace: KeyspaceId,
+    /// Its key.
+    pub(crate) key: &'a [u8],
+    /// Its seq.
+    pub(crate) seq: Seq,
+    /// Where it is.
+    pub(crate) handle: Handle,
+}
+
+/// What the engine knows of a key at this moment, memtables included.
+pub(crate) trait NewestBase {
+    /// The put that decides the key's value now; `None` where it is deleted, or never was, or its
+    /// keyspace is gone.
+    fn newest_base(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Base>>;
+}
+
+/// The put that decides a key's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Base {
+    /// Its seq.
+    pub(crate) seq: Seq,
+    /// Its handle; `None` where the value stands in the entry.
+    pub(crate) handle: Option<Handle>,
+    /// Seq of the newest version of the key: larger than `seq` where merge operands follow.
+    pub(crate) newest_seq: Seq,
+}
+
+/// Whether a record is still wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Liveness {
+    /// It is not its key's value any more. Views that are older may still read it.
+    Dead,
+    /// It is.
+    Live {
+        /// What the key's newest version must still be when the move is committed.
+        newest_seq: Seq,
+        /// Whether merge operands follow, which the move folds in.
+        is_merged: bool,
+    },
+}
+
+/// How a live record leaves its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relocation {
+    /// The value is put again, with a new seq, if the key's newest version is still the same (rule
+    /// R22); the file goes away once no live view is older than the seq after the last check.
+    PutAgain,
+}

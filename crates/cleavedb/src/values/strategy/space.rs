@@ -1,0 +1,176 @@
+//! How much garbage there is, whether that is too much, and which files to do something about.
+//! Pure functions over figures of the file table.
+//!
+//! Space amplification is bytes of value files by bytes of live records. A file that the index does
+//! not know wholly yet counts as live; one that is being collected, or waits to be removed, counts
+//! as nothing: what can be done about it is being done.
+//!
+//! Invariants: G1 where collection is due, there is a file to collect or to drop. G2 a file is
+//! collected only if that frees a share worth the rewriting. G3 only files that grow no more and
+//! that the index knows wholly are touched (rules R8, R9).
+
+use crate::base::entry::{FileId, Seq};
+use crate::values::file_table::TableEntry;
+use crate::values::strategy::Strategy;
+
+/// Collection begins at this share of the garbage allowed, in percent.
+const DUE_PERCENT: u64 = 60;
+/// It is urgent from this share on.
+const URGENT_PERCENT: u64 = 85;
+/// Writers are slowed down from this share on.
+const PACED_PERCENT: u64 = 100;
+/// A file is worth collecting if its own share is at least this: half of where collection is due,
+/// so that some file always is when it is due (G1).
+const WORTH_PERCENT: u64 = DUE_PERCENT / 2;
+
+/// What a decision needs to know of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileFigures {
+    /// Number of the file.
+    pub(crate) id: FileId,
+    /// Its bytes.
+    pub(crate) file_bytes: u64,
+    /// Bytes of the records that index entries name.
+    pub(crate) live_bytes: u64,
+    /// Whether it grows no more and the index knows all that is in it.
+    pub(crate) is_settled: bool,
+    /// Whether it is being collected, or waits to be removed.
+    pub(crate) is_taken: bool,
+}
+
+impl FileFigures {
+    /// The figures of a file of the table where everything up to `flushed` is in the index.
+    pub(crate) fn of(entry: &TableEntry, flushed: Seq, is_taken: bool) -> Self {
+        let sealed_bytes = entry.state.sealed.map(|sealed| sealed.sealed.bytes);
+        Self {
+            id: entry.file.id(),
+            file_bytes: sealed_bytes.unwrap_or_else(|| entry.file.readable()),
+            live_bytes: entry.state.ref_bytes,
+            is_settled: entry.state.is_settled(flushed),
+            is_taken,
+        }
+    }
+
+    fn garbage_bytes(&self) -> u64 {
+        if self.is_settled { self.file_bytes.saturating_sub(self.live_bytes) } else { 0 }
+    }
+
+    /// Whether it can go away unread.
+    fn is_dead(&self) -> bool {
+        self.is_settled && self.live_bytes == 0
+    }
+}
+
+/// What the user allows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct SpaceLimits {
+    /// Bytes of value files by bytes of live records, at most: `space_amplification_max`.
+    pub(crate) amplification_max: f64,
+    /// Garbage that is allowed in any case: files come and go whole, so a small store could keep
+    /// no promise below some of them.
+    pub(crate) slack_bytes: u64,
+}
+
+/// Sums over the value files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Space {
+    /// Bytes of files that are not taken.
+    pub(crate) file_bytes: u64,
+    /// Bytes of live records in them.
+    pub(crate) live_bytes: u64,
+    /// What collection could free of them.
+    pub(crate) garbage_bytes: u64,
+}
+
+impl Space {
+    /// Sums up.
+    pub(crate) fn of(files: &[FileFigures]) -> Self {
+        let mut space = Self::default();
+        for file in files.iter().filter(|file| !file.is_taken) {
+            space.file_bytes += file.file_bytes;
+            space.garbage_bytes += file.garbage_bytes();
+            space.live_bytes += file.file_bytes - file.garbage_bytes().min(file.file_bytes);
+        }
+        space
+    }
+
+    /// Garbage that these limits allow.
+    pub(crate) fn allowed_bytes(&self, limits: &SpaceLimits) -> u64 {
+        allowed(self.live_bytes, limits).max(limits.slack_bytes)
+    }
+
+    /// How pressing collection is.
+    pub(crate) fn urgency(&self, limits: &SpaceLimits) -> Urgency {
+        let allowed = self.allowed_bytes(limits);
+        let reaches = |percent| is_share(self.garbage_bytes, allowed, percent);
+        match self.garbage_bytes {
+            0 => Urgency::None,
+            _ if reaches(PACED_PERCENT) => Urgency::Paced,
+            _ if reaches(URGENT_PERCENT) => Urgency::Urgent,
+            _ if reaches(DUE_PERCENT) => Urgency::Due,
+            _ => Urgency::None,
+        }
+    }
+}
+
+/// How pressing collection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Urgency {
+    /// There is little to gain.
+    None,
+    /// Worth doing when nothing else is.
+    Due,
+    /// More important than other background work.
+    Urgent,
+    /// Writers wait for it.
+    Paced,
+}
+
+/// What to do about garbage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// How pressing it is.
+    pub(crate) urgency: Urgency,
+    /// Files to remove unread: at once, whatever the urgency, since that needs no room.
+    pub(crate) dead: Vec<FileId>,
+    /// Files to collect, the first one first; none where collection is not due.
+    pub(crate) victims: Vec<FileId>,
+}
+
+/// Decides what to do about garbage. `files` in any order.
+pub(crate) fn plan(files: &[FileFigures], limits: &SpaceLimits, strategy: &dyn Strategy) -> Plan {
+    let open = || files.iter().filter(|file| !file.is_taken);
+    let mut dead: Vec<FileId> = open().filter(|file| file.is_dead()).map(|file| file.id).collect();
+    dead.sort_unstable();
+    // Dead files go away by themselves: collection is decided by what they leave.
+    let rest: Vec<FileFigures> = open().filter(|file| !file.is_dead()).copied().collect();
+    let urgency = Space::of(&rest).urgency(limits);
+    let mut victims = Vec::new();
+    if urgency > Urgency::None {
+        victims.extend(rest.iter().filter(|file| is_worth_it(file, limits)));
+        strategy.rank(&mut victims);
+    }
+    Plan { urgency, dead, victims: victims.into_iter().map(|file| file.id).collect() }
+}
+
+/// Whether collecting a file frees enough of it (G2).
+fn is_worth_it(file: &FileFigures, limits: &SpaceLimits) -> bool {
+    let garbage = file.garbage_bytes();
+    let own = allowed(file.live_bytes, limits);
+    garbage > 0 && is_share(garbage, own, WORTH_PERCENT)
+}
+
+/// Garbage that these limits allow beside so many live bytes.
+fn allowed(live_bytes: u64, limits: &SpaceLimits) -> u64 {
+    let share = (limits.amplification_max - 1.0).max(0.0);
+    // Saturates, also where the option is infinite.
+    (live_bytes as f64 * share) as u64
+}
+
+/// Whether `part` is at least this share of `whole`.
+fn is_share(part: u64, whole: u64, percent: u64) -> bool {
+    u128::from(part) * 100 >= u128::from(whole) * u128::from(percent)
+}
+
+#[cfg(test)]
+mod tests;

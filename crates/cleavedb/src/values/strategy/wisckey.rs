@@ -1,0 +1,63 @@
+//! `wisckey`: entries carry the handle and nothing else knows where a value is. Garbage collection
+//! takes the oldest file, asks the index about each record, and puts live values again.
+
+use crate::base::error::{Error, Result};
+use crate::values::handle::Handle;
+use crate::values::ref_changes::RefChanges;
+use crate::values::strategy::space::FileFigures;
+use crate::values::strategy::{Liveness, NewestBase, RecordPlace, Relocation, Strategy};
+
+/// The strategy; it has no state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wisckey;
+
+impl Strategy for Wisckey {
+    fn name(&self) -> &'static str {
+        "wisckey"
+    }
+
+    fn separates(&self, value_bytes: usize, separate_at: Option<usize>) -> bool {
+        separate_at.is_some_and(|least| value_bytes >= least)
+    }
+
+    fn resolve(&self, handle: &[u8]) -> Result<Handle> {
+        let handle = Handle::decode(handle)?;
+        if handle.epoch != 0 {
+            // Files are never rewritten here.
+            let message = format!("a handle of epoch {} in a store without epochs", handle.epoch);
+            return Err(Error::corruption(message));
+        }
+        Ok(handle)
+    }
+
+    fn born(&self, handle: &Handle, changes: &mut RefChanges) {
+        changes.born(handle);
+    }
+
+    fn died(&self, handle: &Handle, changes: &mut RefChanges) {
+        changes.died(handle);
+    }
+
+    fn liveness(&self, record: &RecordPlace<'_>, index: &dyn NewestBase) -> Result<Liveness> {
+        let base = index.newest_base(record.keyspace, record.key)?;
+        Ok(match base {
+            Some(base) if base.seq == record.seq && base.handle == Some(record.handle) => {
+                let is_merged = base.newest_seq > base.seq;
+                Liveness::Live { newest_seq: base.newest_seq, is_merged }
+            }
+            _ => Liveness::Dead,
+        })
+    }
+
+    fn relocation(&self) -> Relocation {
+        Relocation::PutAgain
+    }
+
+    /// Oldest first: what has lived longest without being collected.
+    fn rank(&self, candidates: &mut [FileFigures]) {
+        candidates.sort_unstable_by_key(|file| file.id);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! What the tests of value files share.
+
+use std::path::Path;
+
+use crate::base::entry::FileId;
+use crate::base::obsolete::ObsoleteFiles;
+use crate::base::sync::Arc;
+use crate::io::Io;
+use crate::log::testing::values::Written;
+use crate::log::testing::{DIR, UUID};
+use crate::values::edit::ValuesEdit;
+use crate::values::file::{ValueContext, ValueFile};
+use crate::values::file_table::ValueFiles;
+use crate::values::handle::Handle;
+
+/// What files of the tests' database work with.
+pub(crate) fn context(io: &Io, direct_reads: bool) -> Arc<ValueContext> {
+    Arc::new(ValueContext {
+        io: io.clone(),
+        dir: Path::new(DIR).to_owned(),
+        uuid: UUID,
+        obsolete: Arc::new(ObsoleteFiles::default()),
+        direct_reads,
+    })
+}
+
+/// The table after these edits, files made as at open.
+pub(crate) fn applied(
+    context: &Arc<ValueContext>,
+    before: &ValueFiles,
+    edits: &[ValuesEdit],
+) -> crate::base::error::Result<ValueFiles> {
+    let next = before.apply(edits, &mut |id| ValueFile::new(context, id))?;
+    next.settle(before);
+    Ok(next)
+}
+
+/// A table of files that grow, each readable to its end.
+pub(crate) fn growing(context: &Arc<ValueContext>, files: &[(u64, u64)]) -> ValueFiles {
+    let edits: Vec<_> = files.iter().map(|&(id, _)| ValuesEdit::Added { id: FileId(id) }).collect();
+    let table = applied(context, &ValueFiles::default(), &edits).unwrap();
+    for &(id, end) in files {
+        table.get(FileId(id)).unwrap().file.raise_readable(end);
+    }
+    table
+}
+
+/// The handle of a record that a test wrote.
+pub(crate) fn handle(file: u64, written: &Written) -> Handle {
+    Handle { file: FileId(file), epoch: 0, offset: written.offset, bytes: written.bytes }
+}
