@@ -10,6 +10,10 @@ pub struct Widths {
     pub frozen_memtables_max: usize,
     /// Bytes of a journal segment before the next one is begun.
     pub journal_segment_bytes: u64,
+    /// Bytes of a value segment before the next one is begun.
+    pub value_segment_bytes: u64,
+    /// Bytes of the newest values kept in memory until they are read from the device.
+    pub value_tail_bytes: usize,
     /// Bytes of unflushed log that force a flush, so that recovery is bounded.
     pub replay_bytes_max: u64,
     /// Bytes of edits after which the manifest is rolled into a fresh snapshot.
@@ -42,6 +46,8 @@ impl Widths {
             memtable_bytes,
             frozen_memtables_max: 2,
             journal_segment_bytes: 64 << 20,
+            value_segment_bytes: 64 << 20,
+            value_tail_bytes: (memory_budget / 32).min(8 << 20) as usize,
             replay_bytes_max: 512 << 20,
             manifest_bytes_max: 4 << 20,
             block_bytes: 4096,

@@ -14,6 +14,7 @@ use crate::engine::catalogue::KeyspaceState;
 use crate::engine::commit::{Task, Work};
 use crate::index::KeyRange;
 use crate::log::batch::encode_record;
+use crate::log::separated::{SeparatedPut, Slot, encode_separated};
 
 /// Operations on any keyspaces of one database, committed atomically in the order added.
 ///
@@ -42,6 +43,10 @@ pub(crate) struct Operations {
     user_bytes: u64,
     only_deletes: bool,
     refused: Option<Error>,
+    /// The separated puts in the payload.
+    slots: Vec<Slot>,
+    /// Keeps its memory from one compressed value to the next.
+    scratch: Vec<u8>,
 }
 
 impl Operations {
@@ -49,13 +54,35 @@ impl Operations {
         Self { only_deletes: true, ..Self::default() }
     }
 
-    /// Adds one operation.
+    /// Adds a put, whose value is separated where the keyspace says so.
+    pub(crate) fn put(&mut self, keyspace: &KeyspaceState, key: &[u8], value: &[u8]) {
+        let placement = &keyspace.placement;
+        if !placement.separates(value.len()) {
+            return self.add(Kind::Put, keyspace.id, key, value);
+        }
+        if let Err(error) = self.check(key, value) {
+            self.refused.get_or_insert(error);
+            return;
+        }
+        let hash = placement.hash.hash(keyspace.id, key);
+        let compression = placement.compression;
+        let put = SeparatedPut { keyspace: keyspace.id, key, value, compression, hash };
+        let slot = encode_separated(&mut self.payload, self.count, &put, &mut self.scratch);
+        self.slots.push(slot);
+        self.added(Kind::PutSeparated, key, value);
+    }
+
+    /// Adds one operation whose value, if it has one, stays in the index.
     pub(crate) fn add(&mut self, kind: Kind, keyspace: KeyspaceId, key: &[u8], value: &[u8]) {
         if let Err(error) = self.check(key, value) {
             self.refused.get_or_insert(error);
             return;
         }
         encode_record(&mut self.payload, kind, keyspace, key, value);
+        self.added(kind, key, value);
+    }
+
+    fn added(&mut self, kind: Kind, key: &[u8], value: &[u8]) {
         self.count += 1;
         self.user_bytes += (key.len() + value.len()) as u64;
         self.only_deletes &= matches!(kind, Kind::Delete | Kind::RangeDelete);
@@ -120,17 +147,20 @@ impl Operations {
         Ok(Work {
             task: Task::Write,
             payload: taken.payload,
+            slots: taken.slots,
             count: taken.count,
             user_bytes: taken.user_bytes,
             sync: durability == Durability::Sync,
             frees_space: taken.only_deletes,
             condition: None,
+            afterwards: None,
         })
     }
 }
 
-/// Kind, keyspace and two lengths at their longest.
-const RECORD_OVERHEAD: usize = 1 + 5 + 5 + 5;
+/// Kind, keyspace and two lengths at their longest, and what a separated record has besides:
+/// compression, raw length, seq and checksum.
+const RECORD_OVERHEAD: usize = 1 + 5 + 5 + 5 + 1 + 5 + 12;
 
 /// An end that lies beyond every key.
 fn after_all_keys() -> Vec<u8> {
@@ -185,7 +215,10 @@ impl Batch {
 
     fn add(&mut self, ks: &Keyspace, kind: Kind, key: &[u8], value: &[u8]) -> &mut Self {
         if self.note(ks) {
-            self.operations.add(kind, ks.state.id, key, value);
+            match kind {
+                Kind::Put => self.operations.put(&ks.state, key, value),
+                kind => self.operations.add(kind, ks.state.id, key, value),
+            }
         }
         self
     }

@@ -94,8 +94,7 @@ impl Keyspace {
     /// than [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX)), `Timeout`, `NoSpace`, `Io`, `Stopped`,
     /// `ReadOnly`, `Closed`.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let id = self.state.id;
-        self.write(|operations| operations.add(Kind::Put, id, key.as_ref(), value.as_ref()))
+        self.write(|operations| operations.put(&self.state, key.as_ref(), value.as_ref()))
     }
 
     /// Removes `key`; it need not exist.
@@ -142,7 +141,7 @@ impl Keyspace {
         let encode = || {
             let mut operations = Operations::new();
             match new {
-                Some(value) => operations.add(Kind::Put, id, key, value),
+                Some(value) => operations.put(&self.state, key, value),
                 None => operations.add(Kind::Delete, id, key, &[]),
             }
             operations.take(self.handle.durability)

@@ -269,6 +269,8 @@ pub struct KeyspaceOptions {
     pub(crate) index: IndexKind,
     pub(crate) merge_operator: Option<String>,
     pub(crate) compression: Option<Vec<Compression>>,
+    pub(crate) separate_at: Option<u32>,
+    pub(crate) value_compression: Compression,
 }
 
 impl KeyspaceOptions {
@@ -297,6 +299,19 @@ impl KeyspaceOptions {
         self.compression = Some(by_level.into());
         self
     }
+
+    setter! {
+        /// Bytes from which on a value is kept in a value file, and only its place in the index.
+        /// Default: `None`, never. Fixed at creation. Lower saves writing: compaction does not
+        /// move what is not in the index; it costs one more read a value that is read, and a file
+        /// goes away only once every value in it is superseded.
+        separate_at: Option<u32>
+    }
+    setter! {
+        /// Compression of values in value files. Default: none. Fixed at creation. A value is
+        /// stored as it is where the gain is small.
+        value_compression: Compression
+    }
 }
 
 impl KeyspaceOptions {
@@ -305,6 +320,12 @@ impl KeyspaceOptions {
         let by_level = self.compression.filter(|by_level| !by_level.is_empty());
         let compression = by_level
             .unwrap_or_else(|| vec![Compression::None, Compression::None, Compression::Lz4]);
-        KeyspaceSettings { index: self.index, merge_operator: self.merge_operator, compression }
+        KeyspaceSettings {
+            index: self.index,
+            merge_operator: self.merge_operator,
+            compression,
+            separate_at: self.separate_at,
+            value_compression: self.value_compression,
+        }
     }
 }

@@ -61,6 +61,19 @@ pub struct KeyspaceStats {
     pub levels: Vec<LevelStats>,
 }
 
+/// Files that hold separated values.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ValueStats {
+    /// Files.
+    pub files: u64,
+    /// Their bytes.
+    pub file_bytes: u64,
+    /// Index entries that name records in them; what is in memtables only is not counted yet.
+    pub entries: u64,
+    /// Bytes of these records.
+    pub live_bytes: u64,
+}
+
 /// The block cache.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CacheStats {
@@ -113,7 +126,7 @@ pub struct EventCounts {
 pub struct Stats {
     /// Key and value bytes of all writes accepted.
     pub user_bytes_written: u64,
-    /// Bytes written to files, by purpose (journal, flush, compaction, manifest, other).
+    /// Bytes written to files, by purpose (journal, values, flush, compaction, manifest, other).
     pub bytes_written: BTreeMap<String, u64>,
     /// Bytes read from files, by purpose.
     pub bytes_read: BTreeMap<String, u64>,
@@ -136,6 +149,8 @@ pub struct Stats {
     pub memory_bytes: BTreeMap<String, u64>,
     /// Keyspaces.
     pub keyspaces: Vec<KeyspaceStats>,
+    /// Value files.
+    pub values: ValueStats,
     /// Block cache.
     pub cache: CacheStats,
     /// Writers held back, by reason.
@@ -190,7 +205,9 @@ impl Stats {
         let bytes_written: BTreeMap<String, u64> = by_purpose(&|p| meter.bytes_written(p));
         let user_bytes_written = metrics.user_bytes.load(Relaxed);
         let keyspaces = keyspaces_of(engine);
-        let live_bytes = keyspaces.iter().map(|(k, _)| k.live_bytes).sum::<u64>();
+        let values = values_of(engine);
+        let indexed = keyspaces.iter().map(|(k, _)| k.live_bytes).sum::<u64>();
+        let live_bytes = indexed + values.live_bytes;
         let disk = engine.disk_bytes();
         let disk_bytes = disk.written;
         let gets = metrics.gets.load(Relaxed);
@@ -214,6 +231,7 @@ impl Stats {
             memory_bytes: engine.memory_usage(),
             events: events_of(engine, &keyspaces),
             keyspaces: keyspaces.into_iter().map(|(keyspace, _)| keyspace).collect(),
+            values,
             cache,
             stalls: stalls_of(engine),
             latencies: latencies_of(engine),
@@ -252,6 +270,16 @@ fn keyspaces_of(engine: &Engine) -> Vec<(KeyspaceStats, IndexSpace)> {
             (keyspace, space)
         })
         .collect()
+}
+
+fn values_of(engine: &Engine) -> ValueStats {
+    let figures = engine.value_figures();
+    ValueStats {
+        files: figures.files,
+        file_bytes: figures.file_bytes,
+        entries: figures.entries,
+        live_bytes: figures.live_bytes,
+    }
 }
 
 fn events_of(engine: &Engine, keyspaces: &[(KeyspaceStats, IndexSpace)]) -> EventCounts {

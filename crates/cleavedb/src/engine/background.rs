@@ -7,17 +7,17 @@
 
 use std::time::Duration;
 
-use crate::base::entry::{KeyspaceId, Seq};
+use crate::base::entry::{SEQ_MAX, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::marks::mark;
 use crate::base::names::{FileKind, file_name};
-use crate::base::section::Section;
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{Arc, Condvar, Mutex};
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
-use crate::engine::metrics::{Metrics, Operation};
-use crate::index::{Dead, IndexJob, JobContext, KeyRange, Listener, ListenerFactory};
+use crate::engine::metrics::Operation;
+use crate::engine::state::{Draft, Publication};
+use crate::index::{IndexJob, JobContext, KeyRange};
 use crate::io::executor::Priority;
 
 /// Steps that met a full disk and wait until somebody tries again.
@@ -238,21 +238,24 @@ impl Engine {
         }
         let context = JobContext {
             stripes,
-            listeners: Arc::new(DropCounters(Arc::clone(&self.metrics))),
+            // All that a compaction meets is in the index.
+            listeners: Arc::new(self.entry_listeners(SEQ_MAX)),
             cancelled: Arc::clone(&self.cancelled),
         };
         let prepared = job.run(&context)?;
         let report = prepared.report;
         let change = prepared.change;
-        self.commit_edit(prepared.sections, |engine| {
+        let mut draft = Draft::default();
+        draft.add(keyspace, prepared.sections);
+        self.commit_draft(draft, |_| {
             keyspace.index.install(change)?;
+            let mut publication = Publication::default();
             if keyspace.dropped.load(Ordering::Acquire) {
                 keyspace.index.retire();
             } else {
-                let view = keyspace.index.view();
-                engine.publish_indexes([(keyspace.id, Some(view))], None);
+                publication.indexes.push((keyspace.id, Some(keyspace.index.view())));
             }
-            Ok(())
+            Ok(publication)
         })?;
         tracing::info!(
             keyspace = keyspace.name,
@@ -276,12 +279,17 @@ impl Engine {
         if self.health.is_closed() {
             return;
         }
+        if !self.health.is_stopped()
+            && let Err(error) = self.remove_dead_value_files()
+        {
+            tracing::warn!(%error, "dead value files stay");
+        }
         self.remove_obsolete();
         self.balance_memory();
         if !self.health.is_stopped() {
-            if self.journal.has_unsynced() && !self.settings.sync_interval.is_zero() {
+            if self.logs.has_unsynced() && !self.settings.sync_interval.is_zero() {
                 // A failure has stopped the database already; the next writer is told.
-                let _ = self.sync_journal();
+                let _ = self.sync_logs();
             }
             self.retry_after_full_disk();
         }
@@ -342,7 +350,8 @@ impl Engine {
         // What there is, and as much as may come before the next look.
         let in_use: u64 = self.view.load().memtables().map(|table| table.memory_bytes()).sum();
         let memtables = (in_use + self.widths.memtable_bytes).min(memtables_max);
-        let buffers = self.iterator_bytes() + self.background_bytes();
+        let tail = self.value_tail.memory_bytes() as u64;
+        let buffers = self.iterator_bytes() + self.background_bytes() + tail;
         let taken = memtables + self.tables.memory_bytes() + buffers;
         self.blocks.set_capacity(budget.saturating_sub(taken).max(budget / 8));
     }
@@ -457,48 +466,5 @@ impl Engine {
             self.health.check_writable()?;
             Ok(self.is_quiet())
         })
-    }
-}
-
-/// Listens to every flush and compaction: counts what dies. A value strategy will stand here too.
-pub(crate) struct DropCounter {
-    metrics: Arc<Metrics>,
-    entries: u64,
-    bytes: u64,
-}
-
-impl DropCounter {
-    pub(crate) fn new(metrics: &Arc<Metrics>) -> Self {
-        Self { metrics: Arc::clone(metrics), entries: 0, bytes: 0 }
-    }
-}
-
-impl Listener for DropCounter {
-    fn dead(&mut self, dead: Dead<'_>) {
-        debug_assert!(dead.seq <= dead.superseded_by, "{:?} dies of an older entry", dead.kind);
-        self.entries += 1;
-        self.bytes += (dead.key.len() + dead.value.len()) as u64;
-    }
-
-    fn survivor(&mut self, _key: &[u8], _seq: Seq, _handle: &[u8]) -> Option<Vec<u8>> {
-        None
-    }
-
-    fn keeps_tombstone(&mut self, _key: &[u8], _seq: Seq) -> bool {
-        false
-    }
-
-    fn finish(&mut self) -> Result<Vec<Section>> {
-        self.metrics.entries_dropped.fetch_add(self.entries, Ordering::Relaxed);
-        self.metrics.bytes_dropped.fetch_add(self.bytes, Ordering::Relaxed);
-        Ok(Vec::new())
-    }
-}
-
-struct DropCounters(Arc<Metrics>);
-
-impl ListenerFactory for DropCounters {
-    fn listener(&self, _keyspace: KeyspaceId) -> Box<dyn Listener> {
-        Box::new(DropCounter::new(&self.0))
     }
 }

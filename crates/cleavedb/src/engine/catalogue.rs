@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::base::checksum::KeyedHash;
 use crate::base::codec::{Reader, put_bytes, put_varint};
 use crate::base::compress::Compression;
 use crate::base::entry::KeyspaceId;
@@ -13,6 +14,7 @@ use crate::base::sync::Arc;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::engine::settings::{IndexKind, KeyspaceSettings};
 use crate::index::OrderedIndex;
+use crate::values::strategy::Strategy;
 
 /// One keyspace while the database is open.
 pub(crate) struct KeyspaceState {
@@ -24,6 +26,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) settings: KeyspaceSettings,
     /// Its merge operator; `None` also where the recorded one is not registered.
     pub(crate) operator: Option<SharedOperator>,
+    /// Where its values go.
+    pub(crate) placement: Placement,
     /// Its index.
     pub(crate) index: Arc<dyn OrderedIndex>,
     /// Set when it is dropped.
@@ -38,6 +42,26 @@ impl KeyspaceState {
             return Err(Error::new(ErrorKind::Closed, message));
         }
         Ok(())
+    }
+}
+
+/// Where the values of a keyspace go; what encoding a batch needs to know of it.
+#[derive(Clone)]
+pub(crate) struct Placement {
+    /// Decides which values are separated.
+    pub(crate) strategy: Arc<dyn Strategy>,
+    /// Bytes from which on a value is separated; `None`: never.
+    pub(crate) separate_at: Option<usize>,
+    /// Compression of separated values.
+    pub(crate) compression: Compression,
+    /// Hash of keys, for the footers of value files.
+    pub(crate) hash: KeyedHash,
+}
+
+impl Placement {
+    /// Whether a value of this length is separated.
+    pub(crate) fn separates(&self, value_bytes: usize) -> bool {
+        self.strategy.separates(value_bytes, self.separate_at)
     }
 }
 
@@ -122,6 +146,10 @@ impl KeyspaceEdit {
                     );
                     put_varint(&mut payload, settings.compression.len() as u64);
                     payload.extend(settings.compression.iter().map(|&c| c as u8));
+                    // Zero: values are never separated.
+                    let separate_at = settings.separate_at.map_or(0, |bytes| u64::from(bytes) + 1);
+                    put_varint(&mut payload, separate_at);
+                    payload.push(settings.value_compression as u8);
                 }
                 Self::Drop { id } => {
                     payload.push(2);
@@ -170,7 +198,17 @@ impl KeyspaceEdit {
         let compression =
             reader.take(levels)?.iter().map(|&c| Compression::from_u8(c)).collect::<Result<_>>()?;
         let merge_operator = (!operator.is_empty()).then_some(operator);
-        let settings = KeyspaceSettings { index, merge_operator, compression };
+        let separate_at = match reader.varint()?.checked_sub(1).map(u32::try_from) {
+            None => None,
+            Some(Ok(bytes)) => Some(bytes),
+            Some(Err(_)) => {
+                let message = format!("keyspace '{name}' separates values that nobody can store");
+                return Err(Error::corruption(message));
+            }
+        };
+        let value_compression = Compression::from_u8(reader.u8()?)?;
+        let settings =
+            KeyspaceSettings { index, merge_operator, compression, separate_at, value_compression };
         Ok(Self::Create { id, name, settings })
     }
 }

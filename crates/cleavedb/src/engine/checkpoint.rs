@@ -1,23 +1,31 @@
 //! Checkpoints: a second database directory made of hard links, at one commit point.
 //!
-//! The open journal segment is sealed first (rule F9), so every linked file is one that nobody
-//! writes any more. The list of files is taken under the manifest lock, so no edit comes between.
+//! The open segments of both lanes are sealed first (rule F9), so every linked file is one that
+//! nobody writes any more. The list of files is taken before anything more is logged, under the
+//! manifest lock, so no edit comes between.
 
 use std::path::Path;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::names::{FileKind, file_name};
-use crate::base::section::SectionTag;
-use crate::base::sync::Arc;
+use crate::base::section::{Section, SectionTag};
+use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::commit::{Task, Work};
 use crate::engine::directory::sync_folders;
-use crate::engine::journal::JournalEdit;
+use crate::engine::lane::JournalEdit;
 use crate::engine::lock::lock_for_writing;
+use crate::engine::view::View;
 use crate::io::Purpose;
 use crate::io::disk::OpenMode;
 use crate::log::writer::AppendError;
 use crate::manifest::{self, Manifest};
+
+/// What a checkpoint is made of.
+struct Collected {
+    sections: Vec<Section>,
+    view: Arc<View>,
+}
 
 impl Engine {
     /// Makes `target` a database equal to this one at this moment.
@@ -28,19 +36,51 @@ impl Engine {
                 Error::new(ErrorKind::AlreadyExists, "the target exists already").in_file(target)
             );
         }
-        self.commit(Work::control(Task::RollJournal))?;
+        self.health.check_writable()?;
         self.io
             .disk
             .create_dir(target)
             .map_err(|cause| Error::io("creating the checkpoint", target, cause))?;
         let _lock = lock_for_writing(&self.io, target)?;
         manifest::begin_creation(&self.io, target, &self.uuid).map_err(AppendError::into_error)?;
-        // No edit until the list is complete; what it names cannot be unlinked before.
-        let edits_wait = self.manifest.lock();
+        let Collected { sections, view } = self.collect(target)?;
+        // The view pins its tables and value files.
+        for index in view.indexes.values() {
+            for file in index.files() {
+                self.link(file.kind, file.id, target)?;
+            }
+        }
+        for entry in view.values.iter() {
+            self.link(FileKind::Value, entry.file.id(), target)?;
+        }
+        Manifest::create(&self.io, target, self.uuid, sections).map_err(AppendError::into_error)?;
+        sync_folders(&self.io, target)?;
+        tracing::info!(target = %target.display(), "checkpoint made");
+        Ok(())
+    }
+
+    /// Seals the open segments and says, before anything more is logged, what the database is made
+    /// of: a lane that went on while the other is linked would leave a gap of seqs.
+    fn collect(self: &Arc<Self>, target: &Path) -> Result<Collected> {
+        let collected: Arc<Mutex<Option<Collected>>> = Arc::default();
+        let (place, target) = (Arc::clone(&collected), target.to_owned());
+        let mut work = Work::control(Task::Roll);
+        work.afterwards = Some(Box::new(move |engine| {
+            *place.lock() = Some(engine.collect_sealed(&target)?);
+            Ok(())
+        }));
+        self.commit(work)?;
+        let collected = collected.lock().take();
+        collected.ok_or_else(|| Error::invalid("a checkpoint without a list of files"))
+    }
+
+    /// The list of files, and links to the journals. Under leadership, the lanes just rolled.
+    fn collect_sealed(&self, target: &Path) -> Result<Collected> {
+        // No edit until the list is complete; the journals it names cannot be unlinked before.
+        let _edits_wait = self.manifest.lock();
         let mut sections = self.snapshot_sections();
         sections.retain(|section| section.tag != SectionTag::JOURNAL);
         let mut journal = Vec::new();
-        let view = self.view.load_full();
         for segment in self.journal.segments() {
             let Some(sealed) = segment.sealed else { continue };
             self.link(FileKind::Journal, segment.id, target)?;
@@ -48,17 +88,7 @@ impl Engine {
             journal.push(JournalEdit::Sealed { sealed, last_seq: segment.last_seq });
         }
         sections.push(JournalEdit::encode(&journal));
-        drop(edits_wait);
-        // The view pins its tables.
-        for index in view.indexes.values() {
-            for file in index.files() {
-                self.link(file.kind, file.id, target)?;
-            }
-        }
-        Manifest::create(&self.io, target, self.uuid, sections).map_err(AppendError::into_error)?;
-        sync_folders(&self.io, target)?;
-        tracing::info!(target = %target.display(), "checkpoint made");
-        Ok(())
+        Ok(Collected { sections, view: self.view.load_full() })
     }
 
     /// Links one file; copies it where the target is on another file system.

@@ -5,7 +5,8 @@ use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::commit::{Task, Work};
-use crate::engine::journal::JournalEdit;
+use crate::engine::lane::{JournalEdit, LaneId};
+use crate::engine::state::Publication;
 
 impl Engine {
     /// Closes the database; the first call does the work, later ones return at once.
@@ -19,7 +20,7 @@ impl Engine {
         self.io.executor.shutdown();
         self.stop_timer();
         if !self.settings.read_only && outcome.is_ok() {
-            self.drop_blank_segment();
+            self.drop_blank_segments();
             self.remove_obsolete();
         }
         *self.lock.lock() = None;
@@ -39,9 +40,12 @@ impl Engine {
     pub(crate) fn seal_last_segment(self: &Arc<Self>) -> Result<()> {
         self.wait_published(self.commits.allocated.load(Ordering::Relaxed));
         self.sealed.store(true, Ordering::Release);
-        let Some(sealed) = self.seal_journal()? else { return Ok(()) };
+        if self.value_lane.is_open() {
+            self.end_value_segment()?;
+        }
+        let Some(sealed) = self.seal_lane(LaneId::Journal)? else { return Ok(()) };
         let last_seq = self.commits.allocated.load(Ordering::Relaxed);
         let edit = JournalEdit::encode(&[JournalEdit::Sealed { sealed, last_seq }]);
-        self.commit_edit(vec![edit], |_| Ok(()))
+        self.commit_edit(vec![edit], |_| Ok(Publication::default()))
     }
 }

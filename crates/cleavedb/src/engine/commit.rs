@@ -10,17 +10,20 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::base::entry::{Kind, SEQ_MAX, Seq};
+use crate::base::entry::{FileId, Kind, SEQ_MAX, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::base::sync::{Arc, Condvar, Mutex, hint, thread};
 use crate::engine::Engine;
 use crate::engine::conditional::Condition;
+use crate::engine::lane::{Group, GroupPlace, LaneId};
 use crate::engine::metrics::Operation;
 use crate::engine::pacing::Reason;
-use crate::log::batch::BatchReader;
-use crate::log::format::FrameRef;
+use crate::log::batch::{BatchReader, Record, Separated};
+use crate::log::format::{FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FrameRef};
+use crate::log::separated::Slot;
 use crate::memory::memtable::Memtable;
+use crate::values::handle::Handle;
 
 /// What a caller wants done under commit leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +32,9 @@ pub(crate) enum Task {
     Write,
     /// Freeze the active memtable, so that a flush writes it out.
     Freeze,
-    /// Seal the open journal segment and begin the next.
-    RollJournal,
-    /// Seal the open journal segment for good: nothing is accepted afterwards.
+    /// Seal the open segments and begin the next ones.
+    Roll,
+    /// Seal the open segments for good: nothing is accepted afterwards.
     Seal,
 }
 
@@ -41,6 +44,8 @@ pub(crate) struct Work {
     pub(crate) task: Task,
     /// Encoded records of the batch.
     pub(crate) payload: Vec<u8>,
+    /// The separated puts in it; with one at least, the batch goes to the value lane.
+    pub(crate) slots: Vec<Slot>,
     /// Operations in it.
     pub(crate) count: u32,
     /// Key and value bytes in it.
@@ -51,7 +56,12 @@ pub(crate) struct Work {
     pub(crate) frees_space: bool,
     /// Written only if this holds.
     pub(crate) condition: Option<Condition>,
+    /// Done under leadership after a control task: nothing is appended meanwhile.
+    pub(crate) afterwards: Option<Afterwards>,
 }
+
+/// What a caller does as the leader.
+pub(crate) type Afterwards = Box<dyn Fn(&Arc<Engine>) -> Result<()> + Send>;
 
 impl Work {
     /// A control task without payload.
@@ -59,17 +69,25 @@ impl Work {
         Self {
             task,
             payload: Vec::new(),
+            slots: Vec::new(),
             count: 0,
             user_bytes: 0,
             sync: false,
             frees_space: true,
             condition: None,
+            afterwards: None,
         }
     }
 
     /// Whether it can share a group with other writes.
     fn is_plain(&self) -> bool {
         self.task == Task::Write && self.condition.is_none()
+    }
+
+    /// The lane it is for; `None` where there is nothing to log.
+    fn lane(&self) -> Option<LaneId> {
+        let lane = if self.slots.is_empty() { LaneId::Journal } else { LaneId::Values };
+        (self.count > 0).then_some(lane)
     }
 }
 
@@ -157,6 +175,13 @@ struct Logged {
     base_seq: Seq,
     last_seq: Seq,
     memtable: Arc<Memtable>,
+    /// Where its frames stand, in the value lane.
+    place: Option<GroupPlace>,
+}
+
+/// Works of a group in the order of their frames.
+fn members<'a>(own: &'a Work, followers: &'a [Follower]) -> impl Iterator<Item = &'a Work> {
+    std::iter::once(own).chain(followers.iter().map(|follower| &follower.work))
 }
 
 impl Engine {
@@ -207,7 +232,7 @@ impl Engine {
                     self.stop(error);
                 }
                 self.publish_group(&logged);
-                self.journal.start_write_back();
+                self.start_write_back();
                 inserted
             }
             Ok(None) => Ok(()),
@@ -220,20 +245,27 @@ impl Engine {
         outcome
     }
 
-    /// Takes plain writes off the queue, up to the size of a group.
+    /// Takes plain writes of one lane off the queue, up to the size of a group: so a group is one
+    /// write to one file and never half there.
     fn gather(&self, own: &Work) -> Vec<Follower> {
         let mut followers = Vec::new();
         if !own.is_plain() {
             return followers;
         }
         let mut bytes = own.payload.len();
+        let mut lane = own.lane();
         let mut queue = self.commits.queue.lock();
         while let Some(waiter) = queue.waiting.front() {
             let mut slot = waiter.work.lock();
             match slot.take() {
-                Some(work) if work.is_plain() && bytes + work.payload.len() <= GROUP_BYTES_MAX => {
+                Some(work)
+                    if work.is_plain()
+                        && bytes + work.payload.len() <= GROUP_BYTES_MAX
+                        && (lane.is_none() || work.lane().is_none_or(|own| lane == Some(own))) =>
+                {
                     drop(slot);
                     bytes += work.payload.len();
+                    lane = lane.or(work.lane());
                     if let Some(waiter) = queue.waiting.pop_front() {
                         followers.push(Follower { waiter, work });
                     }
@@ -267,8 +299,11 @@ impl Engine {
         }
         match own.task {
             Task::Freeze => return self.freeze_active().map(|()| None),
-            Task::RollJournal if self.journal.open_segment_is_empty() => return Ok(None),
-            Task::RollJournal => return self.roll_journal().map(|()| None),
+            Task::Roll => {
+                self.roll_lanes()?;
+                own.afterwards.as_ref().map_or(Ok(()), |then| then(self))?;
+                return Ok(None);
+            }
             Task::Seal => return self.seal_last_segment().map(|()| None),
             Task::Write => {}
         }
@@ -278,17 +313,22 @@ impl Engine {
         }
         let frees_space = own.frees_space && followers.iter().all(|f| f.work.frees_space);
         self.check_space(frees_space)?;
-        self.make_place()?;
+        let lane = members(own, followers).find_map(Work::lane);
+        self.make_place(lane.unwrap_or(LaneId::Journal))?;
         let base_seq = self.commits.allocated.load(Ordering::Relaxed) + 1;
         let mut next_seq = base_seq;
         let mut sync = own.sync;
         let mut user_bytes = own.user_bytes;
         let mut frames = Vec::with_capacity(1 + followers.len());
-        for work in std::iter::once(own).chain(followers.iter().map(|f| &f.work)) {
+        let mut slots = Vec::new();
+        for work in members(own, followers) {
             // An empty batch only asks for durability.
             if work.count > 0 {
                 let (count, payload) = (work.count, work.payload.as_slice());
                 frames.push(FrameRef { base_seq: next_seq, count, payload });
+                if lane == Some(LaneId::Values) {
+                    slots.push(work.slots.as_slice());
+                }
                 next_seq += u64::from(count);
             }
         }
@@ -301,14 +341,18 @@ impl Engine {
             // At a million operations a second that takes two thousand years.
             return Err(Error::corruption("the sequence numbers are used up"));
         }
-        self.append_group(&frames, last_seq, frees_space)?;
+        let group = Group { frames: &frames, slots: &slots, last_seq };
+        let place = match lane {
+            Some(lane) => self.append_group(lane, &group, frees_space)?,
+            None => None,
+        };
         self.commits.allocated.store(last_seq, Ordering::Release);
         if sync {
             let start = self.io.clock.now();
-            self.sync_journal()?;
+            self.sync_logs()?;
             let waited = self.io.clock.now().saturating_sub(start);
             self.metrics.stalled(Reason::JournalSync, waited);
-            if frames.is_empty() && !self.journal.open_segment_is_empty() {
+            if frames.is_empty() {
                 self.append_watermark()?;
             }
         }
@@ -316,14 +360,14 @@ impl Engine {
         self.metrics.commits.fetch_add(frames.len() as u64, Ordering::Relaxed);
         self.metrics.commit_groups.fetch_add(1, Ordering::Relaxed);
         let memtable = Arc::clone(&self.view.load().active);
-        Ok(Some(Logged { base_seq, last_seq, memtable }))
+        Ok(Some(Logged { base_seq, last_seq, memtable, place }))
     }
 
-    /// Freezes the memtable or rolls the journal where either is full.
-    fn make_place(self: &Arc<Self>) -> Result<()> {
+    /// Freezes the memtable or rolls the lane where either is full.
+    fn make_place(self: &Arc<Self>, lane: LaneId) -> Result<()> {
         let view = self.view.load();
         let full = view.active.memory_bytes() >= self.widths.memtable_bytes
-            || self.journal.unflushed_bytes() >= self.widths.replay_bytes_max;
+            || self.logs.unflushed_bytes() >= self.widths.replay_bytes_max;
         if full && view.frozen.len() < self.widths.frozen_memtables_max {
             drop(view);
             let start = self.io.clock.now();
@@ -331,10 +375,11 @@ impl Engine {
             let waited = self.io.clock.now().saturating_sub(start);
             self.metrics.stalled(Reason::Freeze, waited);
         }
-        if self.journal.segment_bytes() >= self.widths.journal_segment_bytes {
-            self.roll_journal()?;
+        let is_full = self.lane(lane).segment_bytes() >= self.segment_bytes_max(lane);
+        if is_full || !self.lane(lane).is_open() {
+            self.roll_lane(lane)?;
         }
-        self.prepare_next_segment();
+        self.prepare_next_segment(lane);
         Ok(())
     }
 
@@ -387,28 +432,54 @@ impl Engine {
 /// Inserts every record of a group; record `i` of a batch has its base seq plus `i`.
 fn insert_group(own: &Work, followers: &[Follower], logged: &Logged) -> Result<()> {
     let mut seq = logged.base_seq;
-    for work in std::iter::once(own).chain(followers.iter().map(|f| &f.work)) {
-        insert_batch(&logged.memtable, &work.payload, work.count, seq)?;
+    let mut frame_start = logged.place.map_or(0, |place| place.start);
+    for work in members(own, followers).filter(|work| work.count > 0) {
+        let place = logged.place.map(|GroupPlace { file, .. }| PayloadPlace {
+            file,
+            offset: frame_start + FRAME_HEADER_BYTES as u64,
+        });
+        insert_batch(&logged.memtable, &work.payload, work.count, seq, place)?;
+        frame_start += (work.payload.len() + FRAME_OVERHEAD_BYTES) as u64;
         seq += u64::from(work.count);
     }
     debug_assert_eq!(seq, logged.last_seq + 1);
     Ok(())
 }
 
-/// Inserts the records of one batch from `seq` on.
+/// Where a payload of the value lane stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PayloadPlace {
+    /// The segment.
+    pub(crate) file: FileId,
+    /// Offset of the payload's first byte.
+    pub(crate) offset: u64,
+}
+
+/// Inserts the records of one batch from `seq` on; separated puts, which have been proved or are
+/// the caller's own, as their handles.
 pub(crate) fn insert_batch(
     memtable: &Memtable,
     payload: &[u8],
     count: u32,
     mut seq: Seq,
+    place: Option<PayloadPlace>,
 ) -> Result<()> {
-    for record in BatchReader::new(payload, count) {
+    let records = match place {
+        None => BatchReader::new(payload, count),
+        Some(_) => BatchReader::of_values(payload, count, None),
+    };
+    for record in records {
         let record = record?;
-        match record.kind {
-            Kind::RangeDelete => {
-                memtable.insert_range_delete(record.keyspace, record.key, record.value, seq);
+        let Record { kind, keyspace, key, value, separated } = record;
+        match (kind, separated, place) {
+            (Kind::RangeDelete, ..) => memtable.insert_range_delete(keyspace, key, value, seq),
+            (Kind::PutSeparated, Some(Separated { start, record }), Some(place)) => {
+                let offset = place.offset + start as u64;
+                let bytes = record.bytes() as u32;
+                let handle = Handle { file: place.file, epoch: 0, offset, bytes };
+                memtable.insert(keyspace, key, seq, kind, &handle.encode());
             }
-            kind => memtable.insert(record.keyspace, record.key, seq, kind, record.value),
+            _ => memtable.insert(keyspace, key, seq, kind, value),
         }
         seq += 1;
     }

@@ -8,7 +8,6 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::commit::{Task, Work};
-use crate::engine::read::resolve;
 
 /// The condition of one commit; checked by the leader, when every earlier write is visible.
 pub(crate) struct Condition {
@@ -53,9 +52,8 @@ impl Engine {
             self.check_readable(keyspace)?;
             let pin = self.snapshots.take(&self.visible);
             let read_seq = pin.seq();
-            let lookup = self.look_up(keyspace.id, key, Some(read_seq))?;
+            let current = self.look_up_value(keyspace, key, Some(read_seq))?;
             drop(pin);
-            let current = resolve(lookup, key, keyspace.operator.as_ref())?;
             if current.as_deref() != expected {
                 return Ok(false);
             }

@@ -9,11 +9,12 @@ use crate::base::entry::KeyspaceId;
 use crate::base::error::{Error, Result};
 use crate::base::section::{Section, SectionTag};
 use crate::engine::catalogue::{KeyspaceEdit, check_name};
-use crate::engine::journal::{JournalEdit, Segment};
+use crate::engine::lane::{JournalEdit, Segment};
 use crate::engine::settings::{IndexKind, KeyspaceSettings};
 use crate::engine::state::EngineEdit;
 use crate::index::section_keyspace;
 use crate::manifest::Edit;
+use crate::values::edit::ValuesEdit;
 
 /// The state that the edits describe.
 #[derive(Default)]
@@ -26,6 +27,8 @@ pub(crate) struct Described {
     pub(crate) keyspaces: BTreeMap<KeyspaceId, (String, KeyspaceSettings)>,
     /// Journal segments in force, oldest first.
     pub(crate) segments: VecDeque<Segment>,
+    /// What was said of value files, in order; the file table says whether it can be true.
+    pub(crate) values: Vec<ValuesEdit>,
     /// Sections of each keyspace's index, in order.
     pub(crate) indexes: BTreeMap<KeyspaceId, Vec<Section>>,
 }
@@ -47,6 +50,7 @@ impl Described {
                         edit.apply(&mut state.segments)?;
                     }
                 }
+                SectionTag::VALUES => state.values.extend(ValuesEdit::decode(&section.payload)?),
                 SectionTag::LSM | SectionTag::NAIVE => state.apply_index(section)?,
                 _ => {}
             }

@@ -49,6 +49,8 @@ impl Engine {
         line("reserve_bytes", settings.reserve_bytes.to_string());
         line("memtable_bytes", widths.memtable_bytes.to_string());
         line("journal_segment_bytes", widths.journal_segment_bytes.to_string());
+        line("value_segment_bytes", widths.value_segment_bytes.to_string());
+        line("value_tail_bytes", widths.value_tail_bytes.to_string());
         line("replay_bytes_max", widths.replay_bytes_max.to_string());
         line("block_bytes", widths.block_bytes.to_string());
         line("restart_interval", widths.restart_interval.to_string());

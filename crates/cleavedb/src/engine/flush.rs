@@ -9,10 +9,10 @@ use crate::base::section::Section;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
-use crate::engine::background::DropCounter;
 use crate::engine::catalogue::KeyspaceState;
-use crate::engine::journal::JournalEdit;
+use crate::engine::lane::JournalEdit;
 use crate::engine::metrics::Operation;
+use crate::engine::state::{Draft, Publication};
 use crate::engine::view::Frozen;
 use crate::index::{FlushInput, Prepared, WorkReport};
 
@@ -43,7 +43,7 @@ impl Engine {
             )));
         }
         // Rule R10: what the edit calls flushed must not be ahead of the durable log.
-        self.sync_journal()?;
+        self.sync_logs()?;
         // Rule R4: snapshots are listed after the freeze.
         let stripes = self.snapshots.stripes();
         if !stripes.is_empty() {
@@ -85,7 +85,7 @@ impl Engine {
             entries: Box::new(frozen.table.cursor(id)),
             tombstones: frozen.table.tombstones(id),
             stripes,
-            listener: Box::new(DropCounter::new(&self.metrics)),
+            listener: Box::new(self.entry_listeners(self.flushed()).make()),
         })?;
         Ok(Some(Part { keyspace, prepared }))
     }
@@ -111,15 +111,16 @@ impl Engine {
             mark!("journal_segment_removed");
             sections.push(JournalEdit::encode(&edits));
         }
+        let mut draft = Draft { sections, ..Draft::default() };
         let mut installs = Vec::new();
-        for Part { keyspace, mut prepared } in parts {
+        for Part { keyspace, prepared } in parts {
             total.bytes_written += prepared.report.bytes_written;
             total.entries_in += prepared.report.entries_in;
             total.entries_out += prepared.report.entries_out;
-            sections.append(&mut prepared.sections);
+            draft.add(&keyspace, prepared.sections);
             installs.push((keyspace, prepared.change));
         }
-        self.commit_edit(sections, |engine| {
+        self.commit_draft(draft, |engine| {
             let mut changed = Vec::new();
             for (keyspace, change) in installs {
                 // A keyspace dropped meanwhile takes the files and drops them with the rest.
@@ -132,13 +133,13 @@ impl Engine {
                 }
             }
             engine.flushed.store(frozen.last_seq, Ordering::Release);
-            engine.publish_indexes(changed, Some(&frozen.table));
-            engine.journal.set_flushed_bytes(frozen.journal_mark);
+            engine.logs.set_flushed_bytes(frozen.journal_mark);
             engine.journal.forget(&removed);
+            engine.value_lane.forget(&engine.value_lane.superfluous(frozen.last_seq));
             for &id in &removed {
                 engine.obsolete.push(FileKind::Journal, id);
             }
-            Ok(())
+            Ok(Publication { indexes: changed, flushed: Some(Arc::clone(&frozen.table)) })
         })?;
         Ok(total)
     }

@@ -1,17 +1,21 @@
 //! Creating, finding and dropping keyspaces. Each change is an edit of its own, preceded by a sync
 //! of the journal, so that no crash shows the change without the writes that came before it.
 
-use crate::base::entry::KeyspaceId;
+use crate::base::entry::{KeyspaceId, Kind};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::marks::mark;
 use crate::base::section::Section;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::catalogue::{KeyspaceEdit, KeyspaceState, check_name};
 use crate::engine::settings::{IndexKind, KeyspaceSettings};
+use crate::engine::state::{Draft, Publication};
 use crate::index::lsm::LsmIndex;
 use crate::index::naive::NaiveIndex;
-use crate::index::{IndexContext, OrderedIndex};
+use crate::index::{CursorOptions, IndexContext, IndexView, KeyRange, OrderedIndex};
+use crate::io::Purpose;
+use crate::values::ref_changes::RefChanges;
 
 impl IndexKind {
     /// The index that `sections` describe.
@@ -73,7 +77,7 @@ impl Engine {
         name: &str,
         settings: KeyspaceSettings,
     ) -> Result<Arc<KeyspaceState>> {
-        self.sync_journal()?;
+        self.sync_logs()?;
         // Two threads may create at once: the number is taken and the name checked under one lock.
         let _creating = self.creating.lock();
         if let Some(found) = self.existing_keyspace(name)? {
@@ -84,8 +88,8 @@ impl Engine {
         let create = KeyspaceEdit::Create { id, name: name.to_owned(), settings };
         self.commit_edit(vec![KeyspaceEdit::encode(&[create])], |engine| {
             engine.catalogue.lock().insert(Arc::clone(&state));
-            engine.publish_indexes([(id, Some(state.index.view()))], None);
-            Ok(())
+            let indexes = vec![(id, Some(state.index.view()))];
+            Ok(Publication { indexes, flushed: None })
         })?;
         tracing::info!(keyspace = name, id = id.0, "keyspace created");
         Ok(state)
@@ -94,22 +98,55 @@ impl Engine {
     /// Drops a keyspace; its files go when the last reader lets go of them.
     pub(crate) fn drop_keyspace(self: &Arc<Self>, name: &str) -> Result<()> {
         self.health.check_writable()?;
-        self.sync_journal()?;
+        self.sync_logs()?;
         let _creating = self.creating.lock();
         let Some(state) = self.catalogue.lock().named(name) else {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no keyspace '{name}'")));
         };
-        let edit = KeyspaceEdit::encode(&[KeyspaceEdit::Drop { id: state.id }]);
-        self.commit_edit(vec![edit], |engine| {
-            state.dropped.store(true, Ordering::Release);
-            engine.catalogue.lock().remove(name);
-            engine.publish_indexes([(state.id, None)], None);
-            state.index.retire();
-            Ok(())
-        })?;
+        while !self.commit_drop(&state)? {
+            mark!("keyspace_counted_again_at_drop");
+        }
         self.schedule_housekeeping();
         tracing::info!(keyspace = name, "keyspace dropped");
         Ok(())
+    }
+
+    /// Drops a keyspace, and takes its entries off the counts of value files; false if its index
+    /// changed while they were counted.
+    fn commit_drop(&self, state: &Arc<KeyspaceState>) -> Result<bool> {
+        let view = state.index.view();
+        let mut sections = vec![KeyspaceEdit::encode(&[KeyspaceEdit::Drop { id: state.id }])];
+        sections.extend(self.count_off(&*view)?.encode());
+        let is_unchanged = || Arc::ptr_eq(&view, &state.index.view());
+        let draft = Draft { sections, condition: Some(&is_unchanged), ..Draft::default() };
+        self.commit_draft(draft, |engine| {
+            state.dropped.store(true, Ordering::Release);
+            engine.catalogue.lock().remove(&state.name);
+            state.index.retire();
+            Ok(Publication { indexes: vec![(state.id, None)], flushed: None })
+        })
+    }
+
+    /// What it does to the counts if every entry of an index goes away. Reads no values.
+    fn count_off(&self, view: &dyn IndexView) -> Result<RefChanges> {
+        let mut changes = RefChanges::default();
+        if self.view.load().values.iter().all(|entry| entry.state.refs == 0) {
+            return Ok(changes);
+        }
+        let mut entries = view.cursor(&CursorOptions {
+            range: KeyRange::default(),
+            purpose: Purpose::Compaction,
+            fill_cache: false,
+        })?;
+        entries.seek_first()?;
+        while entries.valid() {
+            if entries.kind() == Kind::PutSeparated {
+                let handle = self.strategy.resolve(entries.value())?;
+                self.strategy.died(&handle, &mut changes);
+            }
+            entries.next()?;
+        }
+        Ok(changes)
     }
 }
 

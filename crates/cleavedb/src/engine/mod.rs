@@ -1,8 +1,8 @@
 //! The steps: write, flush, compact, read, recover, and the background scheduler. They meet only
 //! in the shared state.
 //!
-//! Lock order, outer to inner: `creating` > commit leadership > `journal.syncing` > `manifest` >
-//! `catalogue` > an index's own > `publish` > `journal.writer`, `journal.tail`, `snapshots`.
+//! Lock order, outer to inner: `creating` > commit leadership > `logs.syncing` > `manifest` >
+//! `catalogue` > an index's own > `publish` > a lane's `writer` and `tail`, `logs.reach`, `snapshots`.
 //! Nothing here holds a lock while it runs user code.
 
 pub(crate) mod background;
@@ -17,12 +17,15 @@ pub(crate) mod directory;
 pub(crate) mod effective;
 pub(crate) mod flush;
 pub(crate) mod health;
-pub(crate) mod journal;
 pub(crate) mod keyspaces;
+pub(crate) mod lane;
+pub(crate) mod listener;
 pub(crate) mod lock;
+pub(crate) mod logs;
 pub(crate) mod metrics;
 pub(crate) mod pacing;
 pub(crate) mod read;
+pub(crate) mod reclaim;
 pub(crate) mod recover;
 pub(crate) mod replay;
 pub(crate) mod reserve;

@@ -1,10 +1,14 @@
 //! Point reads: memtables from newest to oldest, then the index, then the merge operator.
 
+use std::ops::Deref;
+
 use crate::base::checksum::key_hash;
 use crate::base::entry::{KeyspaceId, Kind, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::lookup::Lookup;
+use crate::base::lookup::{Found, Lookup};
+use crate::base::marks::mark;
 use crate::base::merge_operator::{SharedOperator, full_merge};
+use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::base::value::Value;
 use crate::engine::Engine;
@@ -12,8 +16,26 @@ use crate::engine::catalogue::KeyspaceState;
 use crate::engine::metrics::Operation;
 use crate::engine::view::View;
 use crate::index::KeyLookup;
+use crate::io::Purpose;
+use crate::values::file_table::ValueFiles;
+use crate::values::reader::{ValueReader, Wanted};
 
 impl Engine {
+    /// The newest view, and what of it is to be seen.
+    ///
+    /// The view is taken first. Entries that come after it, up to the seq, reach it through its
+    /// active memtable; the value files that they name must be in its table.
+    pub(crate) fn moment(&self, snapshot: Option<Seq>) -> (impl Deref<Target = Arc<View>>, Seq) {
+        loop {
+            let view = self.view.load();
+            let seq = snapshot.unwrap_or_else(|| self.visible.load(Ordering::Acquire));
+            if self.newest_value_file.load(Ordering::Acquire) <= view.newest_value_file() {
+                return (view, seq);
+            }
+            mark!("view_taken_again_for_value_file");
+        }
+    }
+
     /// The value of `key` at `snapshot`, or now.
     pub(crate) fn get(
         &self,
@@ -24,13 +46,33 @@ impl Engine {
         self.check_readable(keyspace)?;
         let start = self.io.clock.now();
         self.metrics.gets.fetch_add(1, Ordering::Relaxed);
-        let lookup = self.look_up(keyspace.id, key, snapshot)?;
-        let value = resolve(lookup, key, keyspace.operator.as_ref());
+        let value = self.look_up_value(keyspace, key, snapshot);
         self.metrics.record(Operation::Get, self.io.clock.now().saturating_sub(start));
         value
     }
 
-    /// Whether `key` exists: no operator is run.
+    /// The value of `key` at `snapshot`, or now, without the counting.
+    pub(crate) fn look_up_value(
+        &self,
+        keyspace: &KeyspaceState,
+        key: &[u8],
+        snapshot: Option<Seq>,
+    ) -> Result<Option<Value>> {
+        let (view, seq) = self.moment(snapshot);
+        let lookup = look_up_in(&view, keyspace.id, key, seq)?;
+        let base = match base_of(&lookup, key)? {
+            Base::Separated(found) => {
+                let handle = self.strategy.resolve(&found.value)?;
+                let wanted = Wanted { handle, keyspace: keyspace.id, key, seq: found.seq };
+                Some(self.value_reader(&view.values).read(&wanted, Purpose::Read)?)
+            }
+            Base::Inline(value) => Some(value.clone()),
+            Base::Absent => None,
+        };
+        fold(lookup, key, base, keyspace.operator.as_ref())
+    }
+
+    /// Whether `key` exists: no operator is run, no value read.
     pub(crate) fn contains(
         &self,
         keyspace: &KeyspaceState,
@@ -55,6 +97,11 @@ impl Engine {
         look_up_in(&view, keyspace, key, seq)
     }
 
+    /// Reads the values in these files.
+    pub(crate) fn value_reader<'a>(&'a self, files: &'a ValueFiles) -> ValueReader<'a> {
+        ValueReader { context: &self.value_context, files, tail: &self.value_tail }
+    }
+
     /// The newest seq of `key` in the memtables alone, whatever is visible; 0 for none.
     pub(crate) fn newest_in_memtables(&self, keyspace: KeyspaceId, key: &[u8]) -> Seq {
         let view = self.view.load();
@@ -71,8 +118,7 @@ impl Engine {
         self.check_readable(keyspace)?;
         let start = self.io.clock.now();
         self.metrics.gets.fetch_add(keys.len() as u64, Ordering::Relaxed);
-        let view = self.view.load();
-        let seq = snapshot.unwrap_or_else(|| self.visible.load(Ordering::Acquire));
+        let (view, seq) = self.moment(snapshot);
         let mut lookups: Vec<KeyLookup<'_>> = keys
             .iter()
             .map(|key| KeyLookup { key, hash: key_hash(key), lookup: Lookup::new(seq) })
@@ -85,12 +131,40 @@ impl Engine {
         {
             index.multi_get(&mut lookups)?;
         }
-        let values = lookups
-            .into_iter()
-            .map(|wanted| resolve(wanted.lookup, wanted.key, keyspace.operator.as_ref()))
-            .collect();
+        let values = self.fold_many(&view, keyspace, lookups);
         self.metrics.record(Operation::MultiGet, self.io.clock.now().saturating_sub(start));
         values
+    }
+
+    /// Reads all separated values together and folds each lookup.
+    fn fold_many(
+        &self,
+        view: &View,
+        keyspace: &KeyspaceState,
+        lookups: Vec<KeyLookup<'_>>,
+    ) -> Result<Vec<Option<Value>>> {
+        let mut wanted = Vec::new();
+        for KeyLookup { key, lookup, .. } in &lookups {
+            if let Base::Separated(found) = base_of(lookup, key)? {
+                let handle = self.strategy.resolve(&found.value)?;
+                wanted.push(Wanted { handle, keyspace: keyspace.id, key, seq: found.seq });
+            }
+        }
+        let read = match wanted.as_slice() {
+            [] => Vec::new(),
+            wanted => self.value_reader(&view.values).read_many(wanted, Purpose::Read),
+        };
+        let mut read = read.into_iter();
+        let operator = keyspace.operator.as_ref();
+        let value_of = |KeyLookup { key, lookup, .. }| {
+            let base = match base_of(&lookup, key)? {
+                Base::Separated(_) => read.next().transpose()?,
+                Base::Inline(value) => Some(value.clone()),
+                Base::Absent => None,
+            };
+            fold(lookup, key, base, operator)
+        };
+        lookups.into_iter().map(value_of).collect()
     }
 
     /// Reads go on after a failure, but not after close or on a dropped keyspace.
@@ -121,26 +195,38 @@ fn in_memtables(view: &View, keyspace: KeyspaceId, key: &[u8], lookup: &mut Look
     view.memtables().any(|table| table.get(keyspace, key, lookup))
 }
 
-/// Folds what a lookup met into the value a user sees.
-pub(crate) fn resolve(
+/// What merge operands of a key apply to.
+enum Base<'a> {
+    /// Nothing.
+    Absent,
+    /// A value that stands in the entry.
+    Inline(&'a Value),
+    /// A value whose handle stands in the entry.
+    Separated(&'a Found),
+}
+
+/// The base that a lookup met.
+fn base_of<'a>(lookup: &'a Lookup, key: &[u8]) -> Result<Base<'a>> {
+    let Some(found) = &lookup.found else { return Ok(Base::Absent) };
+    if lookup.operands.last().is_some_and(|(seq, _)| *seq <= found.seq) {
+        let key = key.escape_ascii();
+        return Err(Error::corruption(format!("operands of key \"{key}\" are out of order")));
+    }
+    match found.kind {
+        Kind::Put => Ok(Base::Inline(&found.value)),
+        Kind::PutSeparated => Ok(Base::Separated(found)),
+        Kind::Delete | Kind::RangeDelete => Ok(Base::Absent),
+        other => Err(unsupported_kind(other)),
+    }
+}
+
+/// Folds the operands that a lookup met into its base: the value a user sees.
+fn fold(
     lookup: Lookup,
     key: &[u8],
+    base: Option<Value>,
     operator: Option<&SharedOperator>,
 ) -> Result<Option<Value>> {
-    let base = match lookup.found {
-        Some(found) => match found.kind {
-            _ if lookup.operands.last().is_some_and(|(seq, _)| *seq <= found.seq) => {
-                return Err(Error::corruption(format!(
-                    "operands of key \"{}\" are out of order",
-                    key.escape_ascii()
-                )));
-            }
-            Kind::Put => Some(found.value),
-            Kind::Delete | Kind::RangeDelete => None,
-            other => return Err(unsupported_kind(other)),
-        },
-        None => None,
-    };
     if lookup.operands.is_empty() {
         return Ok(base);
     }
@@ -150,9 +236,12 @@ pub(crate) fn resolve(
     full_merge(operator.as_ref(), key, base.as_deref(), &operands).map(|v| Some(Value::from(v)))
 }
 
-/// A kind that only the value log can resolve stands in a store that has none.
+/// A kind that no strategy of this build makes.
 pub(crate) fn unsupported_kind(kind: Kind) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("an entry of kind {kind:?} needs a value log"))
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("an entry of kind {kind:?} is unknown to this build"),
+    )
 }
 
 /// Operands in a keyspace without an operator.

@@ -5,9 +5,10 @@
 //! manifest is only read, replayed memtables reach the indexes by ordinary flushes, and a torn tail
 //! is cut before anything is written after it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
+use crate::base::checksum::KeyedHash;
 use crate::base::entry::{FileId, KeyspaceId, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::file_ids::FileIds;
@@ -20,19 +21,20 @@ use crate::base::sync::{Arc, ArcSwap, Mutex};
 use crate::base::widths::Widths;
 use crate::engine::Engine;
 use crate::engine::background::Background;
-use crate::engine::catalogue::{Catalogue, KeyspaceEdit, KeyspaceState};
+use crate::engine::catalogue::{Catalogue, KeyspaceEdit, KeyspaceState, Placement};
 use crate::engine::commit::CommitQueue;
 use crate::engine::described::Described;
 use crate::engine::directory::{create_folders, sync_folders};
 use crate::engine::health::Health;
-use crate::engine::journal::{Journal, JournalEdit};
+use crate::engine::lane::{JournalEdit, Lane, LaneId, Segment};
 use crate::engine::lock::{lock_for_reading, lock_for_writing};
+use crate::engine::logs::Logs;
 use crate::engine::metrics::Metrics;
 use crate::engine::reserve::Reserve;
 use crate::engine::room::PressureGauge;
 use crate::engine::settings::{KeyspaceSettings, Settings};
 use crate::engine::snapshots::Snapshots;
-use crate::engine::state::EngineEdit;
+use crate::engine::state::{EngineEdit, Publication};
 use crate::engine::view::View;
 use crate::index::IndexContext;
 use crate::io::Io;
@@ -42,6 +44,10 @@ use crate::manifest::{self, Manifest, State};
 use crate::memory::memtable::Memtable;
 use crate::table::BlockCache;
 use crate::table::cache::TableCache;
+use crate::values::file::{ValueContext, ValueFile};
+use crate::values::file_table::ValueFiles;
+use crate::values::strategy::wisckey::Wisckey;
+use crate::values::tail_buffer::TailBuffer;
 
 /// File numbers skipped at open: more than can have been given out between the last durable edit
 /// and a crash, so that no number is used twice (rule F6) even where a file's name was lost.
@@ -77,7 +83,7 @@ impl Engine {
         let engine = Self::build(io, dir, settings, widths, recovered.uuid, state, manifest)?;
         engine.manifest_bytes.store(recovered.bytes, Ordering::Relaxed);
         engine.check_files(recovered.manifest_id, next_file_id)?;
-        engine.refuse_lost_journals()?;
+        engine.refuse_lost_segments()?;
         if !engine.settings.read_only {
             engine.remove_orphans(recovered.manifest_id)?;
         }
@@ -90,11 +96,12 @@ impl Engine {
     }
 
     fn replay_and_start(self: &Arc<Self>) -> Result<()> {
-        self.replay_journal()?;
+        self.replay_logs()?;
         if !self.settings.read_only {
             self.open_reserve();
-            let predecessor = self.seal_journal()?;
-            self.begin_segment(predecessor)?;
+            self.name_sealed_values()?;
+            let predecessor = self.seal_lane(LaneId::Journal)?;
+            self.begin_segment(LaneId::Journal, predecessor)?;
             self.write_options_file();
             self.balance_memory();
             self.refresh_backlog();
@@ -134,20 +141,40 @@ impl Engine {
             budget / 4,
             settings.direct_reads,
         ));
+        let value_context = Arc::new(ValueContext {
+            io: io.clone(),
+            dir: dir.to_owned(),
+            uuid,
+            obsolete: Arc::clone(&obsolete),
+            direct_reads: settings.direct_reads,
+        });
+        let make = &mut |id| ValueFile::new(&value_context, id);
+        let values = ValueFiles::default().apply(&state.values, make)?;
+        values.settle(&ValueFiles::default());
         let flushed = state.engine.flushed_seq;
+        let value_segments = unflushed_segments(&values, flushed);
         let memtable = Memtable::new(0);
+        let waiting = state.segments.iter().chain(&value_segments);
+        let unflushed_bytes = waiting.filter_map(|s| s.sealed).map(|s| s.bytes).sum();
         let engine = Arc::new(Self {
             view: ArcSwap::from_pointee(View {
                 active: memtable,
                 frozen: Vec::new(),
                 indexes: Arc::default(),
+                values: Arc::new(values),
             }),
             publish: Mutex::new(()),
             visible: AtomicU64::new(flushed),
             flushed: AtomicU64::new(flushed),
             snapshots: Arc::new(Snapshots::default()),
             commits: CommitQueue::default(),
-            journal: Journal::new(state.segments, flushed),
+            logs: Logs::new(flushed, unflushed_bytes),
+            journal: Lane::new(state.segments, flushed),
+            value_lane: Lane::new(value_segments, flushed),
+            value_tail: TailBuffer::new(widths.value_tail_bytes),
+            value_context,
+            strategy: Arc::new(Wisckey),
+            newest_value_file: AtomicU64::new(0),
             manifest: Mutex::new(manifest),
             manifest_bytes: AtomicU64::new(0),
             catalogue: Mutex::new(Catalogue::default()),
@@ -173,6 +200,8 @@ impl Engine {
             settings,
             widths,
         });
+        let newest = engine.view.load().newest_value_file();
+        engine.newest_value_file.store(newest, Ordering::Relaxed);
         engine.commits.allocated.store(flushed, Ordering::Relaxed);
         engine.recover_keyspaces(state.keyspaces, state.indexes, state.last_keyspace)?;
         Ok(engine)
@@ -192,7 +221,7 @@ impl Engine {
             self.catalogue.lock().insert(Arc::new(keyspace));
         }
         self.catalogue.lock().last_id = last_id;
-        self.publish_indexes(views, None);
+        self.publish_edit(Publication { indexes: views, flushed: None }, None);
         Ok(())
     }
 
@@ -220,7 +249,14 @@ impl Engine {
             direct_writes: self.settings.direct_writes,
         };
         let index = settings.index.recover(context, sections)?;
-        Ok(KeyspaceState { id, name, settings, operator, index, dropped: AtomicBool::new(false) })
+        let placement = Placement {
+            strategy: Arc::clone(&self.strategy),
+            separate_at: settings.separate_at.map(|bytes| bytes as usize),
+            compression: settings.value_compression,
+            hash: KeyedHash::new(&self.uuid),
+        };
+        let dropped = AtomicBool::new(false);
+        Ok(KeyspaceState { id, name, settings, operator, placement, index, dropped })
     }
 
     /// Files that the manifest names, itself included, in order.
@@ -231,6 +267,7 @@ impl Engine {
             named.extend(index.files().into_iter().map(|file| (file.kind, file.id)));
         }
         named.extend(self.journal.segments().into_iter().map(|s| (FileKind::Journal, s.id)));
+        named.extend(view.values.iter().map(|entry| (FileKind::Value, entry.file.id())));
         named.sort_unstable();
         named
     }
@@ -248,9 +285,7 @@ impl Engine {
         }
         for entry in entries {
             let orphan = match parse_file_name(&entry.name) {
-                Some(file @ (FileKind::Journal | FileKind::Table | FileKind::Manifest, _)) => {
-                    named.binary_search(&file).is_err()
-                }
+                Some(file) if is_numbered(file.0) => named.binary_search(&file).is_err(),
                 _ => is_draft(&entry.name) && !entry.is_dir,
             };
             if orphan {
@@ -295,16 +330,22 @@ impl Engine {
 
     /// A segment newer than every named one holds frames only after the edit that names it is
     /// durable: if that edit is not there, the manifest has lost its end.
-    fn refuse_lost_journals(&self) -> Result<()> {
-        let newest = self.journal.segments().into_iter().map(|segment| segment.id).max();
+    fn refuse_lost_segments(&self) -> Result<()> {
+        let newest_journal = self.journal.segments().into_iter().map(|segment| segment.id).max();
+        // The newest value file is never removed, so what is newer was begun after it.
+        let newest_values = self.view.load().values.iter().next_back().map(|e| e.file.id());
         for entry in list(&self.io, &self.dir)? {
-            let Some((FileKind::Journal, id)) = parse_file_name(&entry.name) else { continue };
+            let (newest, id) = match parse_file_name(&entry.name) {
+                Some((FileKind::Journal, id)) => (newest_journal, id),
+                Some((FileKind::Value, id)) => (newest_values, id),
+                _ => continue,
+            };
             let path = self.dir.join(&entry.name);
             if newest.is_none_or(|newest| id > newest)
-                && !manifest::is_blank_journal(&self.io, &path)?
+                && !manifest::is_blank_segment(&self.io, &path)?
             {
                 let message =
-                    "a journal with contents that the manifest does not name: its end is lost";
+                    "a log with contents that the manifest does not name: its end is lost";
                 return Err(Error::corruption(message).in_file(&path));
             }
         }
@@ -377,7 +418,21 @@ fn first_free_id(io: &Io, dir: &Path, state: &Described) -> Result<u64> {
     Ok(seen.max(state.engine.next_file_id) + FILE_IDS_SKIPPED)
 }
 
-/// Last seq of a frame that begins at `base_seq` and holds `count` operations.
-pub(crate) fn frame_end(base_seq: Seq, count: u32) -> Seq {
-    base_seq + u64::from(count).saturating_sub(1)
+/// Whether files of this kind have a number, and are named by the manifest where in force.
+fn is_numbered(kind: FileKind) -> bool {
+    matches!(kind, FileKind::Journal | FileKind::Table | FileKind::Manifest | FileKind::Value)
+}
+
+/// The value files that may hold anything unflushed, as segments of their lane.
+fn unflushed_segments(values: &ValueFiles, flushed: Seq) -> VecDeque<Segment> {
+    let open = values.iter().filter(|entry| !entry.state.is_settled(flushed));
+    open.map(|entry| {
+        let sealed = entry.state.sealed;
+        Segment {
+            id: entry.file.id(),
+            last_seq: sealed.map_or(0, |sealed| sealed.last_seq),
+            sealed: sealed.map(|sealed| sealed.sealed),
+        }
+    })
+    .collect()
 }

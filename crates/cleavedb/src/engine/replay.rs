@@ -1,109 +1,157 @@
-//! Replay of the journal at open.
+//! Replay of both lanes of the log at open.
 //!
-//! Invariants: P1 frames are contiguous from the flushed seq on, over all segments. P2 a frame at
-//! or below the flushed seq is never replayed (rule S2). P3 memory stays within a memtable's size:
-//! what is full is flushed at once.
+//! Invariants: P1 frames are applied in the order of their seqs, contiguous from the flushed seq on
+//! over both lanes; at the first seq that neither lane has, the log ends. P2 a frame at or below the
+//! flushed seq is never replayed (rule S2). P3 memory stays within a memtable's size and a frame of
+//! each lane: what is full is flushed at once. P4 what lies beyond the end is cut off in both lanes
+//! before anything is appended (rule R11). P5 where any frame says that the missing seq was durable,
+//! it is not the end but damage.
 
-use crate::base::checksum::file_seed;
-use crate::base::entry::FileId;
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
-use crate::base::names::FileKind;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
-use crate::engine::commit::insert_batch;
-use crate::engine::recover::frame_end;
-use crate::io::Purpose;
-use crate::log::chain::{ChainSpec, Link, check_chain};
-use crate::log::reader::{End, ReadOptions, SegmentReader};
-use crate::log::writer::cut_tail;
+use crate::engine::commit::{PayloadPlace, insert_batch};
+use crate::engine::lane::LaneId;
+use crate::log::format::FRAME_HEADER_BYTES;
+use crate::log::writer::{cut_tail, make_durable};
+use crate::values::edit::SealedValues;
+
+mod lane;
+
+use lane::{Ended, LaneReplay, Pending};
 
 impl Engine {
-    /// Replays what is not in the indexes yet and cuts a torn tail.
-    pub(crate) fn replay_journal(self: &Arc<Self>) -> Result<()> {
-        let segments = self.journal.segments();
-        let Some(first) = segments.first() else { return Ok(()) };
-        let found: Vec<FileId> = segments.iter().map(|segment| segment.id).collect();
-        let sealed: Vec<_> = segments.iter().filter_map(|segment| segment.sealed).collect();
-        let spec = ChainSpec {
-            kind: FileKind::Journal,
-            uuid: self.uuid,
-            found: &found,
-            floor: first.id,
-            sealed: &sealed,
-            purpose: Purpose::Recovery,
-        };
-        let links = check_chain(&self.io, &self.dir, &spec)?;
-        for link in &links {
-            if link.header.is_none() {
-                let message = "journal segment without header, though the manifest names it";
-                return Err(Error::corruption(message).in_file(&link.path).at_offset(0));
-            }
-            self.replay_segment(link)?;
+    /// Replays what is not in the indexes yet and cuts off what lies beyond the end.
+    pub(crate) fn replay_logs(self: &Arc<Self>) -> Result<()> {
+        let mut lanes =
+            [LaneReplay::new(self, LaneId::Journal)?, LaneReplay::new(self, LaneId::Values)?];
+        let flushed = self.flushed();
+        for lane in &mut lanes {
+            lane.advance()?;
+            lane.skip_through(flushed)?;
         }
+        while let Some(lane) = self.next_lane(&lanes)?
+            && let Some(lane) = lanes.get_mut(lane)
+        {
+            if let Some(pending) = lane.take()? {
+                self.replay_frame(lane, &pending)?;
+            }
+            let is_full = self.view.load().active.memory_bytes() >= self.widths.memtable_bytes;
+            if is_full && !self.settings.read_only {
+                mark!("flush_during_replay");
+                self.flush_replayed(&lanes)?;
+            }
+            for lane in &mut lanes {
+                lane.advance()?;
+            }
+        }
+        self.end_logs(lanes)
+    }
+
+    /// Number of the lane that has the next seq; `None` at the end.
+    fn next_lane(&self, lanes: &[LaneReplay]) -> Result<Option<usize>> {
+        let expected = self.commits.allocated.load(Ordering::Relaxed) + 1;
+        for (number, lane) in lanes.iter().enumerate() {
+            let Some(base_seq) = lane.next_base() else { continue };
+            if base_seq < expected {
+                return Err(lane.damaged(format!("seq {base_seq} stands in the log twice")));
+            }
+            if base_seq == expected {
+                return Ok(Some(number));
+            }
+        }
+        Ok(None)
+    }
+
+    fn replay_frame(&self, lane: &LaneReplay, pending: &Pending) -> Result<()> {
+        let header = &pending.header;
+        // The lane has proved the records.
+        let place = (lane.id() == LaneId::Values).then(|| PayloadPlace {
+            file: lane.file(),
+            offset: pending.offset + FRAME_HEADER_BYTES as u64,
+        });
+        let memtable = Arc::clone(&self.view.load().active);
+        insert_batch(&memtable, &pending.payload, header.count, header.base_seq, place)
+            .map_err(|error| lane.at(error, pending.offset))?;
+        let last_seq = header.next_seq() - 1;
+        self.commits.allocated.store(last_seq, Ordering::Relaxed);
+        self.visible.store(last_seq, Ordering::Release);
         Ok(())
     }
 
-    fn replay_segment(self: &Arc<Self>, link: &Link) -> Result<()> {
-        let options = ReadOptions {
-            kind: FileKind::Journal,
-            id: link.id,
-            uuid: self.uuid,
-            sealed: link.sealed,
-            contiguous: true,
-            purpose: Purpose::Recovery,
-        };
-        let mut reader = SegmentReader::open(&self.io, &link.path, options)?;
-        let expected = self.commits.allocated.load(Ordering::Relaxed) + 1;
-        if reader.next_seq().is_some_and(|first| first > expected) {
-            let message = format!("the journal begins after seq {expected}: a gap");
-            return Err(Error::corruption(message).in_file(&link.path));
-        }
-        while let Some(frame) = reader.next_frame()? {
-            if frame.header.count == 0 {
-                continue;
-            }
-            let last_seq = frame_end(frame.header.base_seq, frame.header.count);
-            let allocated = self.commits.allocated.load(Ordering::Relaxed);
-            if last_seq <= allocated {
-                mark!("replay_skipped_flushed_frame");
-                continue;
-            }
-            let view = self.view.load_full();
-            insert_batch(&view.active, frame.payload, frame.header.count, frame.header.base_seq)
-                .map_err(|error| error.in_file(&link.path).at_offset(frame.offset))?;
-            self.commits.allocated.store(last_seq, Ordering::Relaxed);
-            self.visible.store(last_seq, Ordering::Release);
-            let full = view.active.memory_bytes() >= self.widths.memtable_bytes;
-            if full && !self.settings.read_only {
-                mark!("flush_during_replay");
-                self.flush_replayed()?;
+    /// Writes a full memtable out while replaying. What its handles name must be durable before
+    /// (rule R10); where the rest of the log's tail is not, the tables become durable ahead of it,
+    /// and what a crash then leaves is still a prefix.
+    fn flush_replayed(self: &Arc<Self>, lanes: &[LaneReplay]) -> Result<()> {
+        for lane in lanes.iter().filter(|lane| lane.id() == LaneId::Values) {
+            if let Some((link, good)) = lane.unsealed_part() {
+                mark!("replayed_values_made_durable");
+                make_durable(&self.io, &link.path, lane.seed(), &good)?;
             }
         }
-        self.end_segment(link, &reader)
+        self.freeze_memtable();
+        self.flush_oldest()?;
+        Ok(())
+    }
+
+    /// Ends both lanes at the last seq that was applied (P4, P5).
+    fn end_logs(&self, mut lanes: [LaneReplay; 2]) -> Result<()> {
+        let last_seq = self.commits.allocated.load(Ordering::Relaxed);
+        let is_gap = lanes.iter().any(|lane| lane.next_base().is_some());
+        if is_gap {
+            mark!("gap_across_lanes");
+        }
+        for lane in &mut lanes {
+            lane.cut_here()?;
+        }
+        let durable = lanes.iter().map(LaneReplay::durable_seq).max().unwrap_or(0);
+        if durable > last_seq {
+            mark!("log_ends_below_watermark");
+            let ends = lanes.iter().find(|lane| lane.is_torn());
+            let ends = ends.or_else(|| lanes.iter().find(|lane| !lane.is_cut()));
+            let message = format!("seq {} is missing, though it was durable", last_seq + 1);
+            return Err(match ends.or(lanes.first()) {
+                Some(lane) => lane.damaged(message),
+                None => Error::corruption(message),
+            });
+        }
+        self.logs.replayed(last_seq);
+        for lane in lanes {
+            for ended in lane.into_ended() {
+                self.end_segment(&ended)?;
+            }
+        }
+        Ok(())
     }
 
     /// Seals in memory what was read, and on disk cuts what a crash left behind it.
-    fn end_segment(&self, link: &Link, reader: &SegmentReader) -> Result<()> {
-        let last_seq = self.commits.allocated.load(Ordering::Relaxed);
-        let good = reader.good_part().sealed;
-        if link.sealed.is_none() && !self.settings.read_only {
-            if let Some(End::Torn { at, reason }) = reader.end() {
+    fn end_segment(&self, ended: &Ended) -> Result<()> {
+        let Ended { lane, link, good, last_seq, .. } = ended;
+        let is_unsealed = link.sealed.is_none();
+        if is_unsealed && !self.settings.read_only {
+            if let Some((at, reason)) = ended.torn {
                 mark!("torn_tail_cut");
                 tracing::warn!(file = %link.path.display(), at, reason, "torn tail cut");
             }
-            cut_tail(&self.io, &link.path, file_seed(&self.uuid, link.id.0), &good)?;
+            if ended.is_cut {
+                mark!("cut_beyond_gap");
+                tracing::warn!(file = %link.path.display(), at = good.bytes, "cut beyond a gap");
+            }
+            cut_tail(&self.io, &link.path, ended.seed, good)?;
         }
-        self.journal.replayed(link.id, last_seq, good);
-        Ok(())
-    }
-
-    /// Writes a full memtable out while replaying. Where the journal's tail is not durable yet, the
-    /// tables become durable ahead of it: what a crash then leaves is still a prefix.
-    fn flush_replayed(self: &Arc<Self>) -> Result<()> {
-        self.freeze_memtable();
-        self.flush_oldest()?;
+        let values = (is_unsealed && *lane == LaneId::Values).then(|| SealedValues {
+            sealed: *good,
+            last_seq: *last_seq,
+            totals: ended.totals,
+        });
+        if *lane == LaneId::Values
+            && let Some(entry) = self.view.load().values.get(link.id)
+        {
+            entry.file.raise_readable(good.bytes);
+        }
+        self.lane(*lane).replayed(link.id, *last_seq, *good, values);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! backward it stands before them. V3 after an error the cursor is invalid until the next seek.
 
 use crate::base::cursor::{BoxCursor, Cursor as _};
-use crate::base::entry::{Kind, SEQ_MAX, Seq};
+use crate::base::entry::{KeyspaceId, Kind, SEQ_MAX, Seq};
 use crate::base::error::Result;
 use crate::base::merge_operator::{SharedOperator, full_merge};
 use crate::base::merging::MergingCursor;
@@ -20,6 +20,8 @@ use crate::engine::read::{missing_operator, unsupported_kind};
 use crate::engine::view::View;
 use crate::index::{CursorOptions, KeyRange};
 use crate::io::Purpose;
+use crate::values::file_table::ValueFiles;
+use crate::values::reader::Wanted;
 
 /// One moment of one keyspace's range, from which cursors are made.
 pub(crate) struct ScanSource {
@@ -39,8 +41,10 @@ impl ScanSource {
         snapshot: Option<Seq>,
     ) -> Result<Self> {
         engine.check_readable(&keyspace)?;
-        let view = engine.view.load_full();
-        let seq = snapshot.unwrap_or_else(|| engine.visible.load(Ordering::Acquire));
+        let (view, seq) = {
+            let (view, seq) = engine.moment(snapshot);
+            (Arc::clone(&view), seq)
+        };
         Ok(Self { engine, view, keyspace, range, seq })
     }
 
@@ -72,6 +76,8 @@ impl ScanSource {
         Ok(VisibleCursor {
             _pin: Pin::new(&self.engine.metrics),
             engine: Arc::clone(&self.engine),
+            files: Arc::clone(&self.view.values),
+            keyspace: self.keyspace.id,
             entries: MergingCursor::new(children),
             covers,
             seq: self.seq,
@@ -101,8 +107,48 @@ pub(crate) enum Values {
 pub(crate) enum LaterValue {
     /// Nothing to fold.
     Ready(Value),
-    /// A base and what was merged into it, oldest first.
-    Fold(Option<SharedOperator>, Option<Value>, Vec<Value>),
+    /// A value that stands elsewhere, or a base and what was merged into it.
+    Fold(Box<LaterFold>),
+}
+
+/// What it takes to read and fold a value.
+pub(crate) struct LaterFold {
+    engine: Arc<Engine>,
+    files: Arc<ValueFiles>,
+    keyspace: KeyspaceId,
+    operator: Option<SharedOperator>,
+    base: Option<Base>,
+    /// Oldest first.
+    operands: Vec<Value>,
+}
+
+/// The put that decides a key's value.
+#[derive(Clone)]
+enum Base {
+    /// Its value.
+    Inline(Value),
+    /// Its seq and handle.
+    Separated(Seq, Value),
+}
+
+impl Base {
+    /// The value of `key`.
+    fn get(
+        self,
+        engine: &Engine,
+        files: &ValueFiles,
+        keyspace: KeyspaceId,
+        key: &[u8],
+    ) -> Result<Value> {
+        match self {
+            Self::Inline(value) => Ok(value),
+            Self::Separated(seq, handle) => {
+                let handle = engine.strategy.resolve(&handle)?;
+                let wanted = Wanted { handle, keyspace, key, seq };
+                engine.value_reader(files).read(&wanted, Purpose::Read)
+            }
+        }
+    }
 }
 
 impl LaterValue {
@@ -110,8 +156,13 @@ impl LaterValue {
     pub(crate) fn get(self, key: &[u8]) -> Result<Value> {
         match self {
             Self::Ready(value) => Ok(value),
-            Self::Fold(operator, base, operands) => {
-                fold(operator.as_ref(), key, base.as_ref(), &operands)
+            Self::Fold(later) => {
+                let LaterFold { engine, files, keyspace, operator, base, operands } = *later;
+                let base = base.map(|base| base.get(&engine, &files, keyspace, key)).transpose()?;
+                match base {
+                    Some(base) if operands.is_empty() => Ok(base),
+                    base => fold(operator.as_ref(), key, base.as_ref(), &operands),
+                }
             }
         }
     }
@@ -158,8 +209,8 @@ enum State {
     AtEntry,
     /// Folded, or passed by going backward.
     Folded(Value),
-    /// To be folded when asked for; the operands are the cursor's.
-    Unfolded(Option<Value>),
+    /// To be read and folded when asked for; the operands are the cursor's.
+    Unfolded(Option<Base>),
 }
 
 /// A cursor over visible pairs in both directions.
@@ -177,6 +228,9 @@ pub(crate) struct VisibleCursor {
     /// Scratch: operands of the current key.
     operands: Vec<Value>,
     engine: Arc<Engine>,
+    /// Pins the value files that entries name.
+    files: Arc<ValueFiles>,
+    keyspace: KeyspaceId,
     _pin: Pin,
 }
 
@@ -215,9 +269,14 @@ impl VisibleCursor {
     /// The current value, to be folded when somebody asks.
     pub(crate) fn later(&self) -> LaterValue {
         match &self.state {
-            State::Unfolded(base) => {
-                LaterValue::Fold(self.operator.clone(), base.clone(), self.operands.clone())
-            }
+            State::Unfolded(base) => LaterValue::Fold(Box::new(LaterFold {
+                engine: Arc::clone(&self.engine),
+                files: Arc::clone(&self.files),
+                keyspace: self.keyspace,
+                operator: self.operator.clone(),
+                base: base.clone(),
+                operands: self.operands.clone(),
+            })),
             _ => LaterValue::Ready(self.value_owned()),
         }
     }
@@ -324,6 +383,10 @@ impl VisibleCursor {
                         self.state = State::AtEntry;
                         return Ok(());
                     }
+                    Kind::PutSeparated => {
+                        let entry = self.base();
+                        return self.arrive(entry);
+                    }
                     Kind::Merge => return self.fold_forward(cover),
                     Kind::Delete => {}
                     other => return Err(unsupported_kind(other)),
@@ -342,8 +405,8 @@ impl VisibleCursor {
         {
             match self.entries.kind() {
                 Kind::Merge => self.operands.push(self.entries.value_owned()),
-                Kind::Put => {
-                    base = Some(self.entries.value_owned());
+                Kind::Put | Kind::PutSeparated => {
+                    base = Some(self.base());
                     break;
                 }
                 Kind::Delete => break,
@@ -356,16 +419,43 @@ impl VisibleCursor {
     }
 
     /// Sets the current value from a base and `self.operands`, oldest first.
-    fn fold(&mut self, base: Option<Value>) -> Result<()> {
+    fn fold(&mut self, base: Option<Base>) -> Result<()> {
         self.state = match self.values {
             Values::None => State::Folded(Value::copy_from(&[])),
             Values::Later => State::Unfolded(base),
             Values::Folded => {
                 let operator = self.operator.as_ref();
+                let base = base.map(|base| self.read(base)).transpose()?;
                 State::Folded(fold(operator, &self.key, base.as_ref(), &self.operands)?)
             }
         };
         Ok(())
+    }
+
+    /// Sets the current value from a base without operands.
+    fn arrive(&mut self, base: Base) -> Result<()> {
+        self.operands.clear();
+        self.state = match (self.values, base) {
+            (Values::None, _) => State::Folded(Value::copy_from(&[])),
+            (_, Base::Inline(value)) => State::Folded(value),
+            (Values::Later, base) => State::Unfolded(Some(base)),
+            (Values::Folded, base) => State::Folded(self.read(base)?),
+        };
+        Ok(())
+    }
+
+    /// The put under the merged cursor.
+    fn base(&self) -> Base {
+        let value = self.entries.value_owned();
+        match self.entries.kind() {
+            Kind::PutSeparated => Base::Separated(self.entries.seq(), value),
+            _ => Base::Inline(value),
+        }
+    }
+
+    /// The value of a base of the current key.
+    fn read(&self, base: Base) -> Result<Value> {
+        base.get(&self.engine, &self.files, self.keyspace, &self.key)
     }
 
     /// Moves the merged cursor past all versions of `self.key`.
@@ -394,10 +484,7 @@ impl VisibleCursor {
             self.key.extend_from_slice(self.entries.key());
             let base = self.collect_backward()?;
             match base {
-                Some(value) if self.operands.is_empty() => {
-                    self.state = State::Folded(value);
-                    return Ok(());
-                }
+                Some(base) if self.operands.is_empty() => return self.arrive(base),
                 None if self.operands.is_empty() => {}
                 base => return self.fold(base),
             }
@@ -407,7 +494,7 @@ impl VisibleCursor {
 
     /// Walks back over all versions of `self.key`, oldest first; leaves the newest visible base
     /// and, in `self.operands`, what was merged into it since.
-    fn collect_backward(&mut self) -> Result<Option<Value>> {
+    fn collect_backward(&mut self) -> Result<Option<Base>> {
         let cover = cover_seq(&self.covers, &self.key, self.seq);
         let mut base = None;
         self.operands.clear();
@@ -415,9 +502,9 @@ impl VisibleCursor {
             let seq = self.entries.seq();
             if seq <= self.seq && seq >= cover {
                 match self.entries.kind() {
-                    Kind::Put => {
+                    Kind::Put | Kind::PutSeparated => {
                         self.operands.clear();
-                        base = Some(self.pair_value());
+                        base = Some(self.pair_base());
                     }
                     Kind::Delete => {
                         self.operands.clear();
@@ -432,8 +519,8 @@ impl VisibleCursor {
         Ok(base)
     }
 
-    fn pair_value(&self) -> Value {
-        if self.values == Values::None { Value::copy_from(&[]) } else { self.entries.value_owned() }
+    fn pair_base(&self) -> Base {
+        if self.values == Values::None { Base::Inline(Value::copy_from(&[])) } else { self.base() }
     }
 }
 

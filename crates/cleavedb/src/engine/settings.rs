@@ -39,6 +39,10 @@ pub(crate) struct KeyspaceSettings {
     pub(crate) merge_operator: Option<String>,
     /// Compression by level, the last entry for all below; never empty.
     pub(crate) compression: Vec<Compression>,
+    /// Bytes from which on a value is kept in a value file; `None`: never.
+    pub(crate) separate_at: Option<u32>,
+    /// Compression of values in value files.
+    pub(crate) value_compression: Compression,
 }
 
 /// Behaviour of an open database.

@@ -12,10 +12,11 @@ use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Arc, ArcSwap, Mutex};
 use crate::base::widths::Widths;
 use crate::engine::background::Background;
-use crate::engine::catalogue::{Catalogue, KeyspaceEdit};
+use crate::engine::catalogue::{Catalogue, KeyspaceEdit, KeyspaceState};
 use crate::engine::commit::CommitQueue;
 use crate::engine::health::Health;
-use crate::engine::journal::{Journal, JournalEdit};
+use crate::engine::lane::{JournalEdit, Lane};
+use crate::engine::logs::Logs;
 use crate::engine::metrics::Metrics;
 use crate::engine::reserve::Reserve;
 use crate::engine::room::PressureGauge;
@@ -31,6 +32,11 @@ use crate::manifest::{Edit, Manifest};
 use crate::memory::memtable::Memtable;
 use crate::table::BlockCache;
 use crate::table::cache::TableCache;
+use crate::values::edit::ValuesEdit;
+use crate::values::file::{ValueContext, ValueFile};
+use crate::values::file_table::ValueFiles;
+use crate::values::strategy::Strategy;
+use crate::values::tail_buffer::TailBuffer;
 
 /// One open database.
 pub(crate) struct Engine {
@@ -49,7 +55,18 @@ pub(crate) struct Engine {
     pub(crate) flushed: AtomicU64,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) commits: CommitQueue,
-    pub(crate) journal: Journal,
+    /// What the lanes of the log share.
+    pub(crate) logs: Logs,
+    pub(crate) journal: Lane,
+    pub(crate) value_lane: Lane,
+    /// The newest groups of the value lane.
+    pub(crate) value_tail: TailBuffer,
+    /// What value files are given to work with.
+    pub(crate) value_context: Arc<ValueContext>,
+    /// How separated values are kept.
+    pub(crate) strategy: Arc<dyn Strategy>,
+    /// Newest value file that a view has been published with.
+    pub(crate) newest_value_file: AtomicU64,
     /// The list of files; `None` when read-only.
     pub(crate) manifest: Mutex<Option<Manifest>>,
     /// Bytes of the manifest in force, without the room ahead of its tail.
@@ -110,22 +127,90 @@ impl EngineEdit {
     }
 }
 
+/// An edit in the making.
+#[derive(Default)]
+pub(crate) struct Draft<'a> {
+    /// What it says.
+    pub(crate) sections: Vec<Section>,
+    /// What each keyspace's part of it does to the counts of value files. Left out where the
+    /// keyspace was dropped: its entries were counted off then.
+    pub(crate) counts: Vec<(Arc<KeyspaceState>, Section)>,
+    /// What must hold when it is committed.
+    pub(crate) condition: Option<&'a dyn Fn() -> bool>,
+}
+
+impl Draft<'_> {
+    /// Takes in what work on one keyspace prepared.
+    pub(crate) fn add(&mut self, keyspace: &Arc<KeyspaceState>, prepared: Vec<Section>) {
+        for section in prepared {
+            if section.tag == SectionTag::VALUES {
+                self.counts.push((Arc::clone(keyspace), section));
+            } else {
+                self.sections.push(section);
+            }
+        }
+    }
+
+    fn into_sections(self) -> Vec<Section> {
+        let mut sections = self.sections;
+        for (keyspace, section) in self.counts {
+            if keyspace.dropped.load(Ordering::Acquire) {
+                mark!("values_not_counted_for_dropped_keyspace");
+            } else {
+                sections.push(section);
+            }
+        }
+        sections
+    }
+}
+
+/// What an edit changes of what readers see, besides the table of value files.
+#[derive(Default)]
+pub(crate) struct Publication {
+    /// Indexes that changed, or went away.
+    pub(crate) indexes: Vec<(KeyspaceId, Option<Arc<dyn IndexView>>)>,
+    /// The memtable that was written out.
+    pub(crate) flushed: Option<Arc<Memtable>>,
+}
+
+impl Publication {
+    fn is_empty(&self) -> bool {
+        self.indexes.is_empty() && self.flushed.is_none()
+    }
+}
+
 impl Engine {
     /// Commits an edit: appends it durably, then lets `install` publish it, all in manifest order.
     /// An error of the append stops the database, an error before it (nothing written) does not.
     pub(crate) fn commit_edit(
         &self,
-        mut sections: Vec<Section>,
-        install: impl FnOnce(&Self) -> Result<()>,
+        sections: Vec<Section>,
+        install: impl FnOnce(&Self) -> Result<Publication>,
     ) -> Result<()> {
+        self.commit_draft(Draft { sections, ..Draft::default() }, install).map(drop)
+    }
+
+    /// [`Engine::commit_edit`] of what depends on the state of that moment; false where nothing was
+    /// done because the draft's condition does not hold any more.
+    pub(crate) fn commit_draft(
+        &self,
+        draft: Draft<'_>,
+        install: impl FnOnce(&Self) -> Result<Publication>,
+    ) -> Result<bool> {
         let mut guard = self.manifest.lock();
         self.health.check_writable()?;
         let manifest = guard.as_mut().ok_or_else(|| Error::invalid("opened read-only"))?;
+        if draft.condition.is_some_and(|holds| !holds()) {
+            return Ok(false);
+        }
+        let mut sections = draft.into_sections();
         if !sections.iter().any(|section| section.tag == SectionTag::ENGINE) {
             sections.push(self.engine_edit(self.flushed.load(Ordering::Acquire)));
         }
+        let values = self.changed_values(&mut sections)?;
         manifest.append(&Edit { sections }).map_err(|error| self.settle_append(error))?;
-        install(self).inspect_err(|error| self.stop(error))?;
+        let publication = install(self).inspect_err(|error| self.stop(error))?;
+        self.publish_edit(publication, values);
         if manifest.needs_roll(self.widths.manifest_bytes_max) {
             mark!("manifest_rolled");
             let snapshot = self.snapshot_sections();
@@ -140,7 +225,7 @@ impl Engine {
             }
         }
         self.manifest_bytes.store(manifest.bytes(), Ordering::Relaxed);
-        Ok(())
+        Ok(true)
     }
 
     /// The error of a failed append; the database stops unless the file is as it was before.
@@ -192,19 +277,45 @@ impl Engine {
             KeyspaceEdit::encode(&keyspaces),
             JournalEdit::encode(&journal),
         ];
+        let view = self.view.load();
+        if view.values.iter().next().is_some() {
+            sections.push(view.values.snapshot());
+        }
         sections.append(&mut indexes);
         sections
     }
 
-    /// Publishes changed indexes, and the disappearance of a memtable that was written out.
-    pub(crate) fn publish_indexes(
-        &self,
-        changed: impl IntoIterator<Item = (KeyspaceId, Option<Arc<dyn IndexView>>)>,
-        flushed: Option<&Arc<Memtable>>,
-    ) {
+    /// The file table after what an edit says of it, its sections made one; `None` where it says
+    /// nothing. Under the manifest lock.
+    fn changed_values(&self, sections: &mut Vec<Section>) -> Result<Option<ValueFiles>> {
+        let mut edits = Vec::new();
+        for section in sections.iter().filter(|section| section.tag == SectionTag::VALUES) {
+            edits.extend(ValuesEdit::decode(&section.payload)?);
+        }
+        if edits.is_empty() {
+            return Ok(None);
+        }
+        sections.retain(|section| section.tag != SectionTag::VALUES);
+        sections.push(ValuesEdit::encode(&edits));
+        let make = &mut |id| ValueFile::new(&self.value_context, id);
+        self.view.load().values.apply(&edits, make).map(Some)
+    }
+
+    /// Publishes in one view what a durable edit changed (rule R12).
+    pub(crate) fn publish_edit(&self, publication: Publication, values: Option<ValueFiles>) {
+        if publication.is_empty() && values.is_none() {
+            return;
+        }
+        let Publication { indexes, flushed } = publication;
         let _changing = self.publish.lock();
-        let view = self.view.load_full();
-        self.view.store(Arc::new(view.with_indexes(changed, flushed)));
+        let before = self.view.load_full();
+        let values = values.map(Arc::new);
+        let after = Arc::new(before.after_edit(indexes, flushed.as_ref(), values.clone()));
+        self.view.store(Arc::clone(&after));
+        if let Some(values) = values {
+            values.settle(&before.values);
+            self.newest_value_file.fetch_max(after.newest_value_file(), Ordering::AcqRel);
+        }
         self.refresh_pressure();
     }
 
@@ -229,7 +340,7 @@ impl Engine {
             if last_seq <= frozen_seq {
                 return false;
             }
-            let mark = self.journal.appended_bytes();
+            let mark = self.logs.appended_bytes();
             self.view.store(Arc::new(view.freeze(self.new_memtable(), last_seq, mark)));
             self.refresh_pressure();
         }

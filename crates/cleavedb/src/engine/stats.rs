@@ -7,17 +7,43 @@ use crate::base::names::{FileKind, parse_file_name};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::io::Purpose;
+use crate::values::file_table::TableEntry;
 
 /// What the files of a database take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DiskBytes {
     /// Bytes that were written.
     pub(crate) written: u64,
-    /// Room that holds nothing yet: zeros ahead of the tails of journal and manifest, the reserve.
+    /// Room that holds nothing yet: zeros ahead of the tails of log and manifest, the reserve.
     pub(crate) set_aside: u64,
 }
 
+/// What the value files hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ValueFigures {
+    /// Files.
+    pub(crate) files: u64,
+    /// Their bytes.
+    pub(crate) file_bytes: u64,
+    /// Index entries that name records in them.
+    pub(crate) entries: u64,
+    /// Bytes of these records.
+    pub(crate) live_bytes: u64,
+}
+
 impl Engine {
+    /// Figures of the value files.
+    pub(crate) fn value_figures(&self) -> ValueFigures {
+        let mut figures = ValueFigures::default();
+        for TableEntry { file, state } in self.view.load().values.iter() {
+            figures.files += 1;
+            figures.file_bytes += file.readable();
+            figures.entries += state.refs;
+            figures.live_bytes += state.ref_bytes;
+        }
+        figures
+    }
+
     /// Bytes of memory by part, with "total" and "budget".
     pub(crate) fn memory_usage(&self) -> BTreeMap<String, u64> {
         let view = self.view.load();
@@ -26,6 +52,7 @@ impl Engine {
             ("memtables", memtables),
             ("block_cache", self.blocks.bytes()),
             ("filters_and_indexes", self.tables.memory_bytes()),
+            ("value_tail", self.value_tail.memory_bytes() as u64),
             ("iterators", self.iterator_bytes()),
             ("background", self.background_bytes()),
         ]
@@ -63,6 +90,8 @@ impl Engine {
             .collect();
         // What is newer than every segment was never begun: it is set aside for the next one.
         let newest = written.keys().max().copied();
+        let view = self.view.load();
+        let newest_values = FileId(view.newest_value_file());
         let mut total = DiskBytes::default();
         for entry in self.io.disk.read_dir(&self.dir).unwrap_or_default() {
             let Some((kind, id)) = parse_file_name(&entry.name) else { continue };
@@ -70,6 +99,11 @@ impl Engine {
                 FileKind::Reserve => 0,
                 FileKind::Journal if Some(id) > newest => 0,
                 FileKind::Journal => written.get(&id).copied().unwrap_or(entry.len),
+                FileKind::Value if id > newest_values => 0,
+                FileKind::Value => match view.values.get(id) {
+                    Some(TableEntry { file, .. }) => file.readable(),
+                    None => entry.len,
+                },
                 FileKind::Manifest => self.manifest_bytes.load(Ordering::Relaxed),
                 _ => entry.len,
             };

@@ -43,7 +43,7 @@ impl Engine {
     }
 
     fn needs_housekeeping(&self) -> bool {
-        self.journal.has_unsynced()
+        self.logs.has_unsynced()
             || !self.obsolete.is_empty()
             || self.reserve.is_given_up()
             || self.is_out_of_space()

@@ -8,13 +8,15 @@ use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::commit::{Task, Work};
-use crate::engine::journal::Segment;
+use crate::engine::lane::Segment;
 use crate::engine::view::View;
 use crate::index::VerifySink;
 use crate::io::Purpose;
 use crate::log::format::Sealed;
 use crate::log::reader::{ReadOptions, SegmentReader};
 use crate::manifest::Manifest;
+
+mod values;
 
 /// What verification saw.
 #[derive(Default)]
@@ -48,14 +50,16 @@ impl Engine {
     /// Verifies everything. The open journal segment is sealed first, so that all of it is checked.
     pub(crate) fn verify(self: &Arc<Self>, progress: &mut dyn FnMut(u64, u64)) -> Result<Outcome> {
         if !self.settings.read_only && !self.health.is_stopped() {
-            self.commit(Work::control(Task::RollJournal))?;
+            self.commit(Work::control(Task::Roll))?;
         }
         let view = self.view.load_full();
         let segments = self.journal.segments();
         let tables: u64 = view.indexes.values().map(|index| index.space().disk_bytes).sum();
         let sealed: u64 = segments.iter().filter_map(|s| s.sealed).map(|s| s.bytes).sum();
-        let mut collector =
-            Collector { outcome: Outcome::default(), total_bytes: tables + sealed, progress };
+        let values = view.values.iter().filter_map(|entry| entry.state.sealed);
+        let values: u64 = values.map(|values| values.sealed.bytes).sum();
+        let total_bytes = tables + sealed + values;
+        let mut collector = Collector { outcome: Outcome::default(), total_bytes, progress };
         for index in view.indexes.values() {
             let space = index.space();
             collector.outcome.files += index.files().len() as u64;
@@ -65,6 +69,10 @@ impl Engine {
         for segment in &segments {
             self.verify_segment(segment, &mut collector);
         }
+        for entry in view.values.iter() {
+            self.verify_value_file(entry, &mut collector);
+        }
+        self.verify_handles(&view, &mut collector);
         self.verify_manifest(&mut collector);
         self.verify_seqs(&view, &mut collector);
         Ok(collector.outcome)
@@ -90,7 +98,7 @@ impl Engine {
             id: sealed.id,
             uuid: self.uuid,
             sealed: Some(sealed),
-            contiguous: true,
+            contiguous: false,
             purpose: Purpose::Verify,
         };
         let mut reader = SegmentReader::open(&self.io, &path, options)?;

@@ -10,6 +10,7 @@ use crate::base::entry::{KeyspaceId, Seq};
 use crate::base::sync::Arc;
 use crate::index::IndexView;
 use crate::memory::memtable::Memtable;
+use crate::values::file_table::ValueFiles;
 
 /// A memtable that takes no more batches and waits for its flush.
 #[derive(Clone)]
@@ -18,7 +19,7 @@ pub(crate) struct Frozen {
     pub(crate) table: Arc<Memtable>,
     /// Last seq that belongs to it or to an older one.
     pub(crate) last_seq: Seq,
-    /// Journal bytes appended when it was frozen.
+    /// Log bytes appended when it was frozen.
     pub(crate) journal_mark: u64,
 }
 
@@ -30,6 +31,8 @@ pub(crate) struct View {
     pub(crate) frozen: Vec<Frozen>,
     /// Index of every keyspace.
     pub(crate) indexes: Arc<BTreeMap<KeyspaceId, Arc<dyn IndexView>>>,
+    /// The value files that entries of these name (rule R12).
+    pub(crate) values: Arc<ValueFiles>,
 }
 
 impl View {
@@ -43,14 +46,22 @@ impl View {
         let mut frozen = Vec::with_capacity(self.frozen.len() + 1);
         frozen.push(Frozen { table: Arc::clone(&self.active), last_seq, journal_mark });
         frozen.extend(self.frozen.iter().cloned());
-        Self { active: fresh, frozen, indexes: Arc::clone(&self.indexes) }
+        let (indexes, values) = (Arc::clone(&self.indexes), Arc::clone(&self.values));
+        Self { active: fresh, frozen, indexes, values }
     }
 
-    /// The same view with other indexes, and without the memtable that was written out.
-    pub(crate) fn with_indexes(
+    /// Number of the newest value file; 0 for none.
+    pub(crate) fn newest_value_file(&self) -> u64 {
+        self.values.iter().next_back().map_or(0, |entry| entry.file.id().0)
+    }
+
+    /// The same view with other indexes and value files, and without the memtable that was written
+    /// out.
+    pub(crate) fn after_edit(
         &self,
         changed: impl IntoIterator<Item = (KeyspaceId, Option<Arc<dyn IndexView>>)>,
         flushed: Option<&Arc<Memtable>>,
+        values: Option<Arc<ValueFiles>>,
     ) -> Self {
         let mut indexes = BTreeMap::clone(&self.indexes);
         for (keyspace, index) in changed {
@@ -64,6 +75,7 @@ impl View {
             active: Arc::clone(&self.active),
             frozen: self.frozen.iter().filter(keep).cloned().collect(),
             indexes: Arc::new(indexes),
+            values: values.unwrap_or_else(|| Arc::clone(&self.values)),
         }
     }
 }

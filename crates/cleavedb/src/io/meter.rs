@@ -23,11 +23,13 @@ pub(crate) enum Purpose {
     Verify = 6,
     /// Checkpoints that had to copy, options and identity files.
     Other = 7,
+    /// Value segments as they are logged.
+    Values = 8,
 }
 
 impl Purpose {
     /// All purposes, in the order of their numbers.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Journal,
         Self::Flush,
         Self::Compaction,
@@ -36,6 +38,7 @@ impl Purpose {
         Self::Recovery,
         Self::Verify,
         Self::Other,
+        Self::Values,
     ];
 
     /// The word used in statistics.
@@ -49,6 +52,7 @@ impl Purpose {
             Self::Recovery => "recovery",
             Self::Verify => "verify",
             Self::Other => "other",
+            Self::Values => "values",
         }
     }
 }

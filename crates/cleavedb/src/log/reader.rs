@@ -103,6 +103,7 @@ pub(crate) struct SegmentReader {
     checksum: Rolling,
     next_seq: Option<Seq>,
     has_footer: bool,
+    durable_seq: Seq,
     end: Option<End>,
     meter: Arc<Meter>,
 }
@@ -146,6 +147,7 @@ impl SegmentReader {
             checksum: Rolling::new(seed),
             next_seq: None,
             has_footer: false,
+            durable_seq: 0,
             end: None,
             meter: Arc::clone(&io.meter),
         };
@@ -167,6 +169,12 @@ impl SegmentReader {
     /// Whether the last frame handed out was a footer.
     pub(crate) fn has_footer(&self) -> bool {
         self.has_footer
+    }
+
+    /// Everything up to this seq was durable, as far as any frame met so far says; at a torn end
+    /// also those behind it that prove themselves.
+    pub(crate) fn durable_seq(&self) -> Seq {
+        self.durable_seq
     }
 
     /// How the segment ends; `None` until [`Self::next_frame`] has returned `None`.
@@ -323,6 +331,7 @@ impl SegmentReader {
         self.checksum = checksum;
         self.position = at + bytes;
         self.next_seq = Some(header.next_seq());
+        self.durable_seq = self.durable_seq.max(header.durable_seq);
     }
 
     /// Nothing but zeros follows: space that was allocated ahead of the tail.
@@ -356,6 +365,7 @@ impl SegmentReader {
             let message = format!("{}, though it was durable", bad.reason);
             return Err(self.corruption(bad.at, message));
         }
+        self.durable_seq = self.durable_seq.max(later.durable_seq_max.unwrap_or(0));
         mark!("log_torn_tail");
         self.finish(torn)
     }

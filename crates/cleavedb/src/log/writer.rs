@@ -510,6 +510,13 @@ pub(crate) fn cut_tail(
     Ok(file)
 }
 
+/// Makes the good part of a file durable as [`cut_tail`] does, and leaves what lies behind it.
+pub(crate) fn make_durable(io: &Io, path: &Path, seed: u32, good: &Sealed) -> Result<()> {
+    let file = io.disk.open_write(path).map_err(|e| Error::io("opening a log segment", path, e))?;
+    write_again(file.as_ref(), path, seed, good)?;
+    file.sync_data().map_err(|e| Error::io("syncing a log segment", path, e))
+}
+
 /// Bytes copied at a time by [`write_again`].
 const COPY_BYTES: usize = 256 << 10;
 

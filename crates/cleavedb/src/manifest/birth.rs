@@ -78,7 +78,7 @@ pub(crate) fn probe(io: &Io, dir: &Path) -> Result<State> {
         return Err(lost("there are files that creation does not make"));
     }
     for journal in ours.iter().filter(|e| kind_of(&e.name) == Some(FileKind::Journal)) {
-        if !is_blank_journal(io, &dir.join(&journal.name))? {
+        if !is_blank_segment(io, &dir.join(&journal.name))? {
             return Err(lost("there is a journal with contents"));
         }
     }
@@ -156,7 +156,7 @@ fn is_ours(name: &str) -> bool {
 }
 
 /// Whether a journal holds nothing but (some of) its header.
-pub(crate) fn is_blank_journal(io: &Io, path: &Path) -> Result<bool> {
+pub(crate) fn is_blank_segment(io: &Io, path: &Path) -> Result<bool> {
     let fail = |e| Error::io("reading a journal that nothing names", path, e);
     let file = io.disk.open(path, OpenMode::default()).map_err(fail)?;
     let len = file.len().map_err(fail)?;

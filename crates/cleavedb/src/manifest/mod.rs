@@ -29,7 +29,7 @@ pub(crate) mod format;
 mod birth;
 mod pointer;
 
-pub(crate) use birth::{State, begin_creation, clear_unfinished, is_blank_journal, probe};
+pub(crate) use birth::{State, begin_creation, clear_unfinished, is_blank_segment, probe};
 pub(crate) use format::Edit;
 use format::{Pointer, PointerKind};
 

@@ -25,12 +25,12 @@ fn shuttle_rolling_the_journal_loses_nothing() {
                 world.put(1, Durability::Buffered).unwrap();
             }),
             world.spawn(|world| {
-                world.engine().commit(Work::control(Task::RollJournal)).unwrap();
+                world.engine().commit(Work::control(Task::Roll)).unwrap();
                 world.put(2, Durability::Buffered).unwrap();
-                world.engine().commit(Work::control(Task::RollJournal)).unwrap();
+                world.engine().commit(Work::control(Task::Roll)).unwrap();
             }),
             world.spawn(|world| {
-                world.engine().sync_journal().unwrap();
+                world.engine().sync_logs().unwrap();
                 world.db.flush().unwrap();
                 world.engine().remove_obsolete();
             }),

@@ -140,12 +140,12 @@ fn shuttle_a_frozen_memtable_is_durable_before_it_is_flushed() {
         let world = World::on(Arc::new(disk.clone()), Steps::Stepped);
         let threads = [
             world.spawn(|world| world.put(1, Durability::Buffered).unwrap()),
-            world.spawn(|world| world.engine().sync_journal().unwrap()),
+            world.spawn(|world| world.engine().sync_logs().unwrap()),
             world.spawn(|world| world.put(2, Durability::Sync).unwrap()),
         ];
         join(threads);
         // What the lane calls durable is.
-        let synced = world.engine().journal.synced_seq() - world.base;
+        let synced = world.engine().logs.synced_seq() - world.base;
         let durable = [1, 2].into_iter().filter(|key| is_durable(&disk, *key)).count() as u64;
         assert!(durable >= synced && is_durable(&disk, 2), "{synced} of {durable} are durable");
         world.close();

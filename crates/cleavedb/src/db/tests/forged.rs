@@ -6,7 +6,7 @@ use super::*;
 use crate::base::entry::{FileId, KeyspaceId};
 use crate::base::section::{Section, SectionTag};
 use crate::engine::catalogue::KeyspaceEdit;
-use crate::engine::journal::JournalEdit;
+use crate::engine::lane::JournalEdit;
 use crate::engine::state::EngineEdit;
 use crate::index::lsm::edit::DecodedEdit;
 use crate::log::format::Sealed;

@@ -13,6 +13,8 @@ fn edits_round_trip() {
                 index: IndexKind::Naive,
                 merge_operator: Some("u64-add".into()),
                 compression: vec![Compression::None, Compression::Zstd],
+                separate_at: Some(0),
+                value_compression: Compression::Lz4,
             },
         },
         KeyspaceEdit::Drop { id: KeyspaceId(2) },

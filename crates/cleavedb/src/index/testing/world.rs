@@ -42,6 +42,8 @@ pub(crate) fn tiny_widths() -> Widths {
         memtable_bytes: 1 << 10,
         frozen_memtables_max: 3,
         journal_segment_bytes: 1 << 16,
+        value_segment_bytes: 4 << 10,
+        value_tail_bytes: 2 << 10,
         replay_bytes_max: 1 << 16,
         manifest_bytes_max: 1 << 16,
         block_bytes: 64,

@@ -108,6 +108,8 @@ pub(super) fn open(disk: &MemoryDisk) -> Result<(Db, Stepper)> {
     let widths = Widths {
         memtable_bytes: 64 << 10,
         journal_segment_bytes: 16 << 10,
+        value_segment_bytes: 16 << 10,
+        value_tail_bytes: 4 << 10,
         manifest_bytes_max: 4 << 10,
         block_bytes: 256,
         restart_interval: 4,

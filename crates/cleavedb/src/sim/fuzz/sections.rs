@@ -2,7 +2,7 @@
 
 use crate::base::section::{Section, SectionTag};
 use crate::engine::catalogue::KeyspaceEdit;
-use crate::engine::journal::JournalEdit;
+use crate::engine::lane::JournalEdit;
 use crate::engine::state::EngineEdit;
 use crate::index::lsm::edit::DecodedEdit;
 use crate::values::edit::ValuesEdit;

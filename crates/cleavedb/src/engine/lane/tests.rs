@@ -34,7 +34,7 @@ proptest! {
 #[test]
 fn a_segment_is_superfluous_once_sealed_and_flushed() {
     let sealed = |id| Some(Sealed { id: FileId(id), bytes: 10, checksum: 0 });
-    let journal = Journal::new(
+    let journal = Lane::new(
         VecDeque::from([
             Segment { id: FileId(1), last_seq: 10, sealed: sealed(1) },
             Segment { id: FileId(2), last_seq: 20, sealed: sealed(2) },
@@ -46,7 +46,7 @@ fn a_segment_is_superfluous_once_sealed_and_flushed() {
     assert_eq!(journal.superfluous(10), [FileId(1)]);
     assert_eq!(journal.superfluous(20), [FileId(1), FileId(2)]);
     // While a roll is under way the last one is sealed, but its edit is not durable yet.
-    let journal = Journal::new(
+    let journal = Lane::new(
         VecDeque::from([
             Segment { id: FileId(1), last_seq: 10, sealed: sealed(1) },
             Segment { id: FileId(2), last_seq: 20, sealed: sealed(2) },

@@ -1,5 +1,5 @@
-//! What is done for the journal ahead of need, so that writers wait little when it is rolled: its
-//! bytes are on their way to the device, and the next segment's file is there, blank.
+//! What is done for a lane ahead of need, so that writers wait little when it is rolled: its bytes
+//! are on their way to the device, and the next segment's file is there, blank.
 //!
 //! A blank file is named by nothing and holds nothing. Whoever opens the database treats it as what
 //! it is, a segment that was never begun: the writer removes it, the reader leaves it alone.
@@ -7,11 +7,11 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::marks::mark;
-use crate::base::names::{FileKind, file_name};
+use crate::base::names::file_name;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
-use crate::engine::journal::Journal;
+use crate::engine::lane::{Lane, LaneId};
 use crate::io::executor::Priority;
 use crate::log::writer::BlankSegment;
 
@@ -30,7 +30,7 @@ impl Ahead {
     }
 }
 
-/// Bytes of the journal after which their write-back is started: few enough that a sync finds
+/// Bytes of a segment after which their write-back is started: few enough that a sync finds
 /// little to write, many enough for the device.
 const WRITE_BACK_BYTES: u64 = 1 << 20;
 
@@ -38,7 +38,7 @@ const WRITE_BACK_BYTES: u64 = 1 << 20;
 /// is set aside as well, as much as the largest group takes.
 const OVERSHOOT_PART: u64 = 64;
 
-impl Journal {
+impl Lane {
     /// Starts writing back what was appended, where that is much. Not under leadership: the call
     /// may wait for a busy device.
     pub(crate) fn start_write_back(&self) {
@@ -61,15 +61,15 @@ impl Journal {
 
 impl Engine {
     /// Has the next segment's file made in the background once the open segment is half full.
-    pub(crate) fn prepare_next_segment(self: &Arc<Self>) {
-        let due = self.journal.segment_bytes() >= self.widths.journal_segment_bytes / 2;
-        let asked = &self.journal.ahead.asked;
+    pub(crate) fn prepare_next_segment(self: &Arc<Self>, id: LaneId) {
+        let due = self.lane(id).segment_bytes() >= self.segment_bytes_max(id) / 2;
+        let asked = &self.lane(id).ahead.asked;
         if !due || asked.load(Ordering::Acquire) || asked.swap(true, Ordering::AcqRel) {
             return;
         }
         let engine = Arc::clone(self);
         let step = move || {
-            if let Err(error) = engine.make_blank_segment() {
+            if let Err(error) = engine.make_blank_segment(id) {
                 match error.kind() {
                     // The leader makes the file, and room, when it needs them.
                     ErrorKind::NoSpace | ErrorKind::Closed => {}
@@ -80,30 +80,30 @@ impl Engine {
         self.io.executor.submit(Priority::Housekeeping, Box::new(step));
     }
 
-    fn make_blank_segment(&self) -> Result<()> {
+    fn make_blank_segment(&self, lane: LaneId) -> Result<()> {
         self.health.check_writable()?;
-        if self.reserve.is_given_up() || self.journal.ahead.blank.lock().is_some() {
+        if self.reserve.is_given_up() || self.lane(lane).ahead.blank.lock().is_some() {
             return Ok(());
         }
         let id = self.file_ids.next();
-        let path = self.dir.join(file_name(FileKind::Journal, id));
-        let full = self.widths.journal_segment_bytes;
+        let path = self.dir.join(file_name(lane.file_kind(), id));
+        let full = self.segment_bytes_max(lane);
         let bytes = full + full / OVERSHOOT_PART;
         let blank = BlankSegment::create(&self.io, &path, id, bytes)?;
         self.io
             .disk
             .sync_dir(&self.dir)
             .map_err(|cause| Error::io("sync of the directory", &self.dir, cause))?;
-        *self.journal.ahead.blank.lock() = Some(blank);
+        *self.lane(lane).ahead.blank.lock() = Some(blank);
         mark!("blank_segment_made");
         // The roll is near: the less there is to sync by then, the shorter it is.
-        self.sync_journal()
+        self.sync_logs()
     }
 
     /// The blank file, if it is there and may be used (A1).
-    pub(super) fn take_blank_segment(&self) -> Option<BlankSegment> {
-        let blank = self.journal.ahead.blank.lock().take()?;
-        let newest = self.journal.tail.lock().segments.back().map(|segment| segment.id);
+    pub(super) fn take_blank_segment(&self, id: LaneId) -> Option<BlankSegment> {
+        let blank = self.lane(id).ahead.blank.lock().take()?;
+        let newest = self.lane(id).tail.lock().segments.back().map(|segment| segment.id);
         if newest.is_none_or(|newest| newest < blank.id()) {
             return Some(blank);
         }
@@ -112,18 +112,20 @@ impl Engine {
         None
     }
 
-    /// Removes the blank file: the database is being closed.
-    pub(crate) fn drop_blank_segment(&self) {
-        let blank = self.journal.ahead.blank.lock().take();
-        if let Some(blank) = blank {
-            self.remove_blank(&blank);
+    /// Removes the blank files: the database is being closed.
+    pub(crate) fn drop_blank_segments(&self) {
+        for id in LaneId::ALL {
+            let blank = self.lane(id).ahead.blank.lock().take();
+            if let Some(blank) = blank {
+                self.remove_blank(&blank);
+            }
         }
     }
 
     fn remove_blank(&self, blank: &BlankSegment) {
         if let Err(error) = self.io.disk.remove_file(blank.path()) {
             // Not lost: the next open removes what the manifest does not name.
-            tracing::warn!(file = %blank.path().display(), %error, "a blank journal stays");
+            tracing::warn!(file = %blank.path().display(), %error, "a blank segment stays");
         }
     }
 }

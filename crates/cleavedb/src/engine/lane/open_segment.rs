@@ -1,0 +1,130 @@
+//! The segment that a lane appends to, with what a value segment knows of its records besides.
+//! Owned by the lane's writer lock.
+
+use crate::base::entry::{FileId, Seq};
+use crate::base::error::Result;
+use crate::base::marks::mark;
+use crate::base::sync::Arc;
+use crate::log::footer::FooterBuilder;
+use crate::log::format::{FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FrameRef, Sealed};
+use crate::log::separated::{Binding, Slot};
+use crate::log::writer::{AppendError, FrameRange, SegmentWriter, ValueFrame};
+use crate::values::edit::SealedValues;
+use crate::values::file::ValueFile;
+use crate::values::tail_buffer::TailBuffer;
+
+/// One group to append.
+pub(crate) struct Group<'a> {
+    /// A frame for each batch.
+    pub(crate) frames: &'a [FrameRef<'a>],
+    /// In the value lane, the separated puts of each of them.
+    pub(crate) slots: &'a [&'a [Slot]],
+    /// Seq of the last operation.
+    pub(crate) last_seq: Seq,
+}
+
+/// Where a group stands in the value lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GroupPlace {
+    /// The segment.
+    pub(crate) file: FileId,
+    /// Offset of the first frame.
+    pub(crate) start: u64,
+}
+
+/// What a value segment is besides a log.
+struct Values {
+    file: Arc<ValueFile>,
+    footer: FooterBuilder,
+    /// Memory for the next group.
+    buffer: Vec<u8>,
+}
+
+/// The segment in use.
+pub(super) struct OpenSegment {
+    pub(super) writer: SegmentWriter,
+    values: Option<Values>,
+}
+
+impl OpenSegment {
+    /// A segment without frames; `file` is given where it is a value file.
+    pub(super) fn new(writer: SegmentWriter, file: Option<Arc<ValueFile>>) -> Self {
+        let values = file.map(|file| {
+            file.raise_readable(writer.bytes());
+            file.lend(writer.sync_handle());
+            Values { file, footer: FooterBuilder::default(), buffer: Vec::new() }
+        });
+        Self { writer, values }
+    }
+
+    /// Appends a group with one write.
+    pub(super) fn append(
+        &mut self,
+        group: &Group<'_>,
+        durable: Seq,
+        tail: &TailBuffer,
+    ) -> Result<Option<GroupPlace>, AppendError> {
+        let Some(values) = &mut self.values else {
+            return self.writer.append_frames(group.frames, durable).map(|_| None);
+        };
+        values.append(&mut self.writer, group, durable, tail).map(Some)
+    }
+
+    /// Ends the segment; says of a value segment what it holds. Both lanes are synced.
+    pub(super) fn seal(
+        mut self,
+        next_seq: Seq,
+        durable: Seq,
+        last_seq: Seq,
+    ) -> Result<(Sealed, Option<SealedValues>)> {
+        let Some(Values { file, footer, .. }) = self.values else {
+            return self.writer.seal().map(|sealed| (sealed, None));
+        };
+        if let Some(payload) = footer.encode() {
+            match self.writer.append_footer(next_seq, durable, &payload) {
+                Ok(_) => {}
+                // What it would say can be had from a scan.
+                Err(AppendError::Recoverable(_)) => {
+                    mark!("value_segment_without_footer");
+                }
+                Err(AppendError::Fatal(error)) => return Err(error),
+            }
+        }
+        let sealed = self.writer.seal()?;
+        file.raise_readable(sealed.bytes);
+        file.close();
+        let totals = footer.totals();
+        let last_seq = last_seq.max(totals.largest_seq);
+        Ok((sealed, Some(SealedValues { sealed, last_seq, totals })))
+    }
+}
+
+impl Values {
+    fn append(
+        &mut self,
+        writer: &mut SegmentWriter,
+        group: &Group<'_>,
+        durable: Seq,
+        tail: &TailBuffer,
+    ) -> Result<GroupPlace, AppendError> {
+        debug_assert_eq!(group.frames.len(), group.slots.len());
+        let pairs = group.frames.iter().zip(group.slots);
+        let frames: Vec<ValueFrame<'_>> =
+            pairs.map(|(&frame, &slots)| ValueFrame { frame, slots }).collect();
+        let FrameRange { start, end } = writer.append_values(&frames, durable, &mut self.buffer)?;
+        let mut at = start;
+        for ValueFrame { frame, slots } in frames {
+            let payload_offset = at + FRAME_HEADER_BYTES as u64;
+            let binding =
+                Binding { seed: self.file.seed(), payload_offset, base_seq: frame.base_seq };
+            self.footer.add_frame(slots, binding);
+            at += (frame.payload.len() + FRAME_OVERHEAD_BYTES) as u64;
+        }
+        debug_assert_eq!(at, end);
+        // Before anybody can come to know of a handle into it.
+        self.file.raise_readable(end);
+        let written = std::mem::take(&mut self.buffer);
+        self.buffer = tail.push(self.file.id(), start, written);
+        Ok(GroupPlace { file: self.file.id(), start })
+    }
+}

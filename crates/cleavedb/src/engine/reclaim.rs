@@ -1,0 +1,42 @@
+//! Value files that nobody needs any more.
+
+use crate::base::entry::FileId;
+use crate::base::error::Result;
+use crate::base::marks::mark;
+use crate::engine::Engine;
+use crate::engine::state::{Draft, Publication};
+use crate::values::edit::ValuesEdit;
+use crate::values::file_table::ValueFiles;
+
+impl Engine {
+    /// Removes value files that no index entry names and that hold nothing unflushed (rule R8). The
+    /// newest one stays: what a crash left newer than all that the manifest names was begun, and
+    /// named, after it, so its edit must have been lost.
+    pub(crate) fn remove_dead_value_files(&self) -> Result<()> {
+        let dead = self.dead_value_files(&self.view.load().values);
+        if dead.is_empty() {
+            return Ok(());
+        }
+        let edits: Vec<_> = dead.iter().map(|&id| ValuesEdit::Removed { id }).collect();
+        // Housekeeping may run twice at a time.
+        let is_unchanged = || {
+            let now = self.dead_value_files(&self.view.load().values);
+            dead.iter().all(|id| now.contains(id))
+        };
+        let sections = vec![ValuesEdit::encode(&edits)];
+        let draft = Draft { sections, condition: Some(&is_unchanged), ..Draft::default() };
+        if self.commit_draft(draft, |_| Ok(Publication::default()))? {
+            mark!("dead_value_file_removed");
+            tracing::info!(files = dead.len(), reason = "no entry names it", "value files removed");
+        }
+        Ok(())
+    }
+
+    fn dead_value_files(&self, values: &ValueFiles) -> Vec<FileId> {
+        let flushed = self.flushed();
+        let mut older = values.iter();
+        older.next_back();
+        let dead = older.filter(|entry| entry.state.is_dead(flushed));
+        dead.map(|entry| entry.file.id()).collect()
+    }
+}

@@ -1,0 +1,139 @@
+//! Verification of value files: every byte of them, and that index entries and records agree.
+
+use std::collections::BTreeMap;
+
+use crate::base::entry::{FileId, KeyspaceId, Kind, Seq};
+use crate::base::error::{Error, Result};
+use crate::base::names::FileKind;
+use crate::engine::Engine;
+use crate::engine::verify::Collector;
+use crate::engine::view::View;
+use crate::index::{CursorOptions, IndexView, KeyRange, VerifySink};
+use crate::io::Purpose;
+use crate::log::reader::ReadOptions;
+use crate::values::edit::ValuesEdit;
+use crate::values::file_table::TableEntry;
+use crate::values::handle::Handle;
+use crate::values::reader::Wanted;
+use crate::values::ref_changes::RefChanges;
+use crate::values::segment::scan;
+
+/// Values read at a time.
+const BATCH: usize = 128;
+/// Bytes of records read at a time, one record more at most.
+const BATCH_BYTES: u64 = 4 << 20;
+
+/// An index entry that names a record.
+struct Named {
+    key: Vec<u8>,
+    seq: Seq,
+    handle: Handle,
+}
+
+impl Engine {
+    /// Reads a sealed value file whole; what its records come to must be what the manifest says.
+    pub(super) fn verify_value_file(&self, entry: &TableEntry, collector: &mut Collector<'_>) {
+        let Some(values) = entry.state.sealed else { return };
+        let options = ReadOptions {
+            kind: FileKind::Value,
+            id: entry.file.id(),
+            uuid: self.uuid,
+            sealed: Some(values.sealed),
+            contiguous: false,
+            purpose: Purpose::Verify,
+        };
+        match scan(&self.io, entry.file.path(), options) {
+            Ok(footer) if footer.totals() == values.totals => {
+                collector.outcome.files += 1;
+                collector.checked(entry.file.id(), values.sealed.bytes);
+            }
+            Ok(_) => {
+                let error = Error::corruption("the manifest says otherwise what the file holds");
+                collector.problem(error.in_file(entry.file.path()));
+            }
+            Err(error) => collector.problem(error),
+        }
+    }
+
+    /// Every entry's handle must lead to the record of its key and seq, and as many entries name
+    /// each file as the manifest counts.
+    pub(super) fn verify_handles(&self, view: &View, collector: &mut Collector<'_>) {
+        let mut found = RefChanges::default();
+        for (&keyspace, index) in view.indexes.iter() {
+            if let Err(error) =
+                self.verify_keyspace(view, keyspace, &**index, &mut found, collector)
+            {
+                collector.problem(error);
+                return;
+            }
+        }
+        let counted: BTreeMap<FileId, (i64, i64)> = found
+            .edits()
+            .into_iter()
+            .filter_map(|edit| match edit {
+                ValuesEdit::Counted { id, refs, ref_bytes } => Some((id, (refs, ref_bytes))),
+                _ => None,
+            })
+            .collect();
+        for entry in view.values.iter() {
+            let stated = (entry.state.refs as i64, entry.state.ref_bytes as i64);
+            let seen = counted.get(&entry.file.id()).copied().unwrap_or_default();
+            if seen != stated {
+                let message = format!("entries {seen:?} name the file, {stated:?} are counted");
+                collector.problem(Error::corruption(message).in_file(entry.file.path()));
+            }
+        }
+    }
+
+    fn verify_keyspace(
+        &self,
+        view: &View,
+        keyspace: KeyspaceId,
+        index: &dyn IndexView,
+        found: &mut RefChanges,
+        collector: &mut Collector<'_>,
+    ) -> Result<()> {
+        let mut entries = index.cursor(&CursorOptions {
+            range: KeyRange::default(),
+            purpose: Purpose::Verify,
+            fill_cache: false,
+        })?;
+        let mut batch: Vec<Named> = Vec::new();
+        let mut bytes = 0;
+        entries.seek_first()?;
+        while entries.valid() {
+            if entries.kind() == Kind::PutSeparated {
+                let handle = self.strategy.resolve(entries.value())?;
+                self.strategy.born(&handle, found);
+                bytes += u64::from(handle.bytes);
+                batch.push(Named { key: entries.key().to_vec(), seq: entries.seq(), handle });
+                if batch.len() >= BATCH || bytes >= BATCH_BYTES {
+                    self.verify_batch(view, keyspace, &batch, collector);
+                    batch.clear();
+                    bytes = 0;
+                }
+            }
+            entries.next()?;
+        }
+        self.verify_batch(view, keyspace, &batch, collector);
+        Ok(())
+    }
+
+    fn verify_batch(
+        &self,
+        view: &View,
+        keyspace: KeyspaceId,
+        batch: &[Named],
+        collector: &mut Collector<'_>,
+    ) {
+        let wanted: Vec<Wanted<'_>> = batch
+            .iter()
+            .map(|Named { key, seq, handle }| Wanted { handle: *handle, keyspace, key, seq: *seq })
+            .collect();
+        for outcome in self.value_reader(&view.values).read_many(&wanted, Purpose::Verify) {
+            if let Err(error) = outcome {
+                collector.problem(error);
+            }
+        }
+    }
+}
