@@ -2,7 +2,7 @@
 //! store must give right answers or typed errors, and `verify` must notice.
 //!
 //! Invariants: D1 an answer is right or an error, never another one. D2 keys that a scan returns
-//! before its error are right and without a gap. D3 only the end of the newest journal may be
+//! before its error are right and without a gap. D3 only the end of a lane's newest segment may be
 //! taken for a torn write, and only where its end or a zeroed sector says so; the end of the
 //! manifest only where that changes no answer.
 
@@ -237,7 +237,7 @@ impl Specimen {
         if harmless(path) {
             return false;
         }
-        if kind_of(path) != "log" && kind_of(path) != "man" {
+        if !matches!(kind_of(path).as_str(), "log" | "val" | "man") {
             return true;
         }
         // Zeros behind the last record are room for the next one.
@@ -252,15 +252,16 @@ impl Specimen {
     }
 
     fn may_be_torn(&self, path: &Path, damage: &Damage) -> bool {
-        let is_journal = kind_of(path) == "log";
-        is_journal && !self.clean && self.is_cut_end(path, damage)
+        let is_log = matches!(kind_of(path).as_str(), "log" | "val");
+        is_log && !self.clean && self.is_cut_end(path, damage)
     }
 
     /// Whether the damage may look like the end of a write that a crash cut short.
     fn is_cut_end(&self, path: &Path, damage: &Damage) -> bool {
         let cut = !matches!(damage, Damage::Flip(..) | Damage::Append(_) | Damage::Remove);
         let kind = kind_of(path);
-        cut && matches!(kind.as_str(), "log" | "man") && self.newest(&kind).as_deref() == Some(path)
+        let may_end = matches!(kind.as_str(), "log" | "val" | "man");
+        cut && may_end && self.newest(&kind).as_deref() == Some(path)
     }
 
     /// Reads everything; returns whether the damage was reported and whether a torn end was cut.
@@ -432,6 +433,11 @@ pub fn campaign(budget: &Budget, one_in: u64, runs: u64) -> Check<Figures> {
             // Several sealed journals that no table has made superfluous.
             form.widths.memtable_bytes = 32 << 10;
             form.widths.journal_segment_bytes = 1 << 10;
+            form.widths.value_segment_bytes = 1 << 10;
+        }
+        if seed == budget.seed {
+            // Both lanes in the store that is gone through to the last byte.
+            form.separate_at = Some(64);
         }
         let specimen = Specimen::build(seed, form, 60, seed.is_multiple_of(2))?;
         // The first store is gone through to its last byte, whatever the budget.

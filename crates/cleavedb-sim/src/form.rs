@@ -24,6 +24,10 @@ pub struct Form {
     pub mixed: bool,
     /// Compression by level.
     pub compression: Option<Vec<Compression>>,
+    /// Bytes from which on values are kept in value files.
+    pub separate_at: Option<u32>,
+    /// Their compression there.
+    pub value_compression: Compression,
     /// Bytes of memory.
     pub memory_budget: u64,
     /// Interval of the background sync.
@@ -47,6 +51,8 @@ pub fn tiny() -> Widths {
         memtable_bytes: 4 << 10,
         frozen_memtables_max: 2,
         journal_segment_bytes: 4 << 10,
+        value_segment_bytes: 4 << 10,
+        value_tail_bytes: 2 << 10,
         replay_bytes_max: 64 << 10,
         manifest_bytes_max: 2 << 10,
         block_bytes: 256,
@@ -69,6 +75,8 @@ impl Form {
             index: IndexKind::Lsm,
             mixed: true,
             compression: None,
+            separate_at: None,
+            value_compression: Compression::None,
             memory_budget: 4 << 20,
             sync_interval: Duration::from_secs(1),
             durability: Durability::Buffered,
@@ -145,10 +153,32 @@ impl Form {
                 form.widths.manifest_bytes_max = 1;
                 form.reserve_bytes = 0;
             }),
+            Self::named("values of 8 bytes apart, segments of one kilobyte", |form| {
+                form.separate_at = Some(8);
+                form.widths.value_segment_bytes = 1 << 10;
+            }),
+            Self::named("every value apart, naive index, no tail", |form| {
+                form.separate_at = Some(0);
+                form.index = IndexKind::Naive;
+                form.widths.value_segment_bytes = 512;
+                form.widths.value_tail_bytes = 0;
+            }),
+            Self::named("values of 200 bytes apart, zstd, synced", |form| {
+                form.separate_at = Some(200);
+                form.value_compression = Compression::Zstd;
+                form.durability = Durability::Sync;
+            }),
+            Self::named("real disk, threads, values apart", |form| {
+                form.native = true;
+                form.separate_at = Some(64);
+                form.widths.value_segment_bytes = 2 << 10;
+            }),
             Self::named("real disk, threads", |form| form.native = true),
             Self::named("real disk, threads, direct I/O", |form| {
                 form.native = true;
                 form.direct = true;
+                form.separate_at = Some(100);
+                form.value_compression = Compression::Lz4;
                 form.widths.subcompaction_bytes_min = 1;
             }),
         ]
@@ -171,6 +201,8 @@ impl Form {
             memtable_bytes: *random.pick(&[1 << 10, 2 << 10, 4 << 10, 16 << 10]),
             frozen_memtables_max: *random.pick(&[1, 2, 3]),
             journal_segment_bytes: *random.pick(&[512, 1 << 10, 4 << 10, 64 << 10]),
+            value_segment_bytes: *random.pick(&[512, 2 << 10, 16 << 10]),
+            value_tail_bytes: *random.pick(&[0, 1 << 10, 64 << 10]),
             replay_bytes_max: *random.pick(&[4 << 10, 16 << 10, 256 << 10]),
             manifest_bytes_max: *random.pick(&[1, 512, 2 << 10, 64 << 10]),
             block_bytes: *random.pick(&[64, 256, 1024, 4096]),
@@ -186,6 +218,9 @@ impl Form {
         form.memory_budget = *random.pick(&[1 << 20, 4 << 20]);
         form.sync_interval = Duration::from_millis(*random.pick(&[0, 1, 100, 1000]));
         form.reserve_bytes = *random.pick(&[0, 4 << 10]);
+        form.separate_at = *random.pick(&[None, None, Some(0), Some(8), Some(8), Some(150)]);
+        form.value_compression =
+            *random.pick(&[Compression::None, Compression::Lz4, Compression::Zstd]);
         if random.chance(1, 8) {
             form.index = IndexKind::Naive;
         }

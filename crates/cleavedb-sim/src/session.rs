@@ -561,6 +561,13 @@ fn files_match(store: &Store, world: &World) -> Check {
     if tables != named {
         return Err(Violation(format!("{tables} tables on disk, {named} in force: {names:?}")));
     }
+    // One more may be there, blank, for when the open one is full.
+    let values = names.iter().filter(|name| name.ends_with(".val")).count() as u64;
+    let in_force = store.db.stats().values.files;
+    if values != in_force && values != in_force + 1 {
+        let found = format!("{values} value files on disk, {in_force} in force");
+        return Err(Violation(format!("{found}: {names:?}")));
+    }
     Ok(())
 }
 
@@ -571,5 +578,5 @@ fn is_ours(name: &str) -> bool {
     let Some((stem, extension)) = name.split_once('.') else { return false };
     stem.len() >= 6
         && stem.bytes().all(|byte| byte.is_ascii_digit())
-        && matches!(extension, "log" | "tbl" | "man")
+        && matches!(extension, "log" | "tbl" | "val" | "man")
 }

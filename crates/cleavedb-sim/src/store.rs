@@ -24,7 +24,10 @@ pub struct Store {
 pub fn keyspace_options(form: &Form, slot: u8) -> KeyspaceOptions {
     // The last slot keeps the naive index, so that both kinds live in one database.
     let index = if slot == SLOTS - 1 && form.mixed { IndexKind::Naive } else { form.index };
-    let mut options = KeyspaceOptions::new().index(index);
+    let mut options = KeyspaceOptions::new()
+        .index(index)
+        .separate_at(form.separate_at)
+        .value_compression(form.value_compression);
     if let Some(operator) = slot_operator(slot) {
         options = options.merge_operator(operator.name());
     }
