@@ -86,9 +86,9 @@ impl Engine {
     /// and what a crash then leaves is still a prefix.
     fn flush_replayed(self: &Arc<Self>, lanes: &[LaneReplay]) -> Result<()> {
         for lane in lanes.iter().filter(|lane| lane.id() == LaneId::Values) {
-            if let Some((link, good)) = lane.unsealed_part() {
+            if let Some((link, seed, good)) = lane.unsealed_part() {
                 mark!("replayed_values_made_durable");
-                make_durable(&self.io, &link.path, lane.seed(), &good)?;
+                make_durable(&self.io, &link.path, seed, &good)?;
             }
         }
         self.freeze_memtable();

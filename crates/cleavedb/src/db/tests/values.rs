@@ -28,7 +28,8 @@ fn open(disk: &MemoryDisk) -> (Db, Io) {
 
 /// A keyspace that separates from 8 bytes on.
 fn apart(db: &Db) -> Keyspace {
-    let options = KeyspaceOptions::new().separate_at(Some(8)).merge_operator(crate::operators::APPEND);
+    let options =
+        KeyspaceOptions::new().separate_at(Some(8)).merge_operator(crate::operators::APPEND);
     db.keyspace("apart", options).unwrap()
 }
 

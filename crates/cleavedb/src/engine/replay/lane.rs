@@ -111,11 +111,6 @@ impl LaneReplay {
         self.current.as_ref().map_or(FileId(0), |current| current.link.id)
     }
 
-    /// Seed of the segment being read.
-    pub(super) fn seed(&self) -> u32 {
-        self.current.as_ref().map_or(0, |current| current.seed)
-    }
-
     /// First seq of the next frame.
     pub(super) fn next_base(&self) -> Option<Seq> {
         self.pending.as_ref().map(|pending| pending.header.base_seq)
@@ -136,16 +131,19 @@ impl LaneReplay {
         self.is_cut
     }
 
-    /// The part of an unsealed segment that has been applied.
-    pub(super) fn unsealed_part(&self) -> Option<(&Link, Sealed)> {
+    /// The part of an unsealed segment that has been applied, and the seed of its checksums.
+    pub(super) fn unsealed_part(&self) -> Option<(&Link, u32, Sealed)> {
         let current = self.current.as_ref().filter(|current| current.link.sealed.is_none());
         match (current, &self.pending) {
-            (Some(current), Some(pending)) => Some((&current.link, pending.before)),
-            (Some(current), None) => Some((&current.link, current.reader.good_part().sealed)),
+            (Some(current), pending) => {
+                let read = || current.reader.good_part().sealed;
+                let good = pending.as_ref().map_or_else(read, |pending| pending.before);
+                Some((&current.link, current.seed, good))
+            }
             // Read to its end, which may have been applied a moment ago.
             (None, _) => {
                 let ended = self.ended.last().filter(|ended| ended.link.sealed.is_none());
-                ended.map(|ended| (&ended.link, ended.good))
+                ended.map(|ended| (&ended.link, ended.seed, ended.good))
             }
         }
     }
