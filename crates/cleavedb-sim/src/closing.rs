@@ -131,9 +131,11 @@ fn round(world: &World, form: &Form, random: &mut Random, newest: &mut [u64]) ->
 
 /// Tables of some thousand entries: a merge takes long enough to be cut short, and has few syncs.
 fn form() -> Form {
-    let mut form = Form { name: "closing".to_owned(), ..Form::find("real disk, threads") };
+    let apart = Form::find("real disk, threads, values apart");
+    let mut form = Form { name: "closing".to_owned(), ..apart };
     form.widths.memtable_bytes = 64 << 10;
     form.widths.journal_segment_bytes = 256 << 10;
+    form.widths.value_segment_bytes = 256 << 10;
     form.widths.replay_bytes_max = 512 << 10;
     form.widths.block_bytes = 1 << 10;
     form.widths.table_bytes = 512 << 10;

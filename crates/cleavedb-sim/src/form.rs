@@ -96,7 +96,7 @@ impl Form {
     /// All forms. Pairwise combinations come from [`Form::drawn`].
     #[must_use]
     pub fn all() -> Vec<Self> {
-        vec![
+        let mut forms = vec![
             Self::base(),
             Self::named("naive index", |form| form.index = IndexKind::Naive),
             Self::named("large memtable", |form| {
@@ -139,6 +139,8 @@ impl Form {
             Self::named("smallest memory budget, few files", |form| {
                 form.memory_budget = 1 << 20;
                 form.open_files_max = 16;
+                form.separate_at = Some(16);
+                form.widths.value_segment_bytes = 512;
             }),
             Self::named("sync at once, replay bounded", |form| {
                 form.sync_interval = Duration::from_millis(1);
@@ -153,6 +155,14 @@ impl Form {
                 form.widths.manifest_bytes_max = 1;
                 form.reserve_bytes = 0;
             }),
+        ];
+        forms.extend(Self::of_values());
+        forms
+    }
+
+    /// Forms that keep values apart, and those on the real disk.
+    fn of_values() -> Vec<Self> {
+        vec![
             Self::named("values of 8 bytes apart, segments of one kilobyte", |form| {
                 form.separate_at = Some(8);
                 form.widths.value_segment_bytes = 1 << 10;

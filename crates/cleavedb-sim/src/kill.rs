@@ -228,7 +228,7 @@ impl Killer {
 /// # Errors
 /// The first loss.
 pub fn campaign(program: &Path, budget: &Budget, kills: u64) -> Check<Figures> {
-    let form = Form::find("real disk, threads");
+    let form = Form::find("real disk, threads, values apart");
     let mut killer = Killer::new(program, budget.seed, form)?;
     let mut call = 0;
     for number in 0..kills {

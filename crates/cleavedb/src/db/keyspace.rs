@@ -23,6 +23,8 @@ pub struct KeyspaceInfo {
     pub index: IndexKind,
     /// Its merge operator.
     pub merge_operator: Option<String>,
+    /// Bytes from which on its values are kept in value files; `None`: never.
+    pub separate_at: Option<u32>,
 }
 
 impl KeyspaceInfo {
@@ -32,6 +34,7 @@ impl KeyspaceInfo {
             id: state.id.0,
             index: state.settings.index,
             merge_operator: state.settings.merge_operator.clone(),
+            separate_at: state.settings.separate_at,
         }
     }
 }

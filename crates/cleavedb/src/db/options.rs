@@ -138,8 +138,8 @@ impl Options {
         direct_writes: bool
     }
     setter! {
-        /// Table files open at once. Default: 512. Range: 16 and up. Fewer saves descriptors and
-        /// re-reads filter and index of a table opened again.
+        /// Table files open at once, and half as many value files. Default: 512. Range: 16 and up.
+        /// Fewer saves descriptors and re-reads filter and index of a table opened again.
         open_files_max: usize
     }
     setter! {

@@ -291,21 +291,25 @@ impl Engine {
         }
     }
 
+    /// Does what a control task asks for; false where there is something to write.
+    fn run_control_task(self: &Arc<Self>, own: &Work) -> Result<bool> {
+        match own.task {
+            Task::Write => return Ok(false),
+            Task::Freeze => self.freeze_active()?,
+            Task::Roll => self.roll_lanes()?,
+            Task::Seal => self.seal_last_segment()?,
+        }
+        own.afterwards.as_ref().map_or(Ok(true), |then| then(self).map(|()| true))
+    }
+
     /// The leader's part under leadership. `None`: a control task, nothing to insert.
     fn log_group(self: &Arc<Self>, own: &Work, followers: &[Follower]) -> Result<Option<Logged>> {
         self.health.check_writable()?;
         if self.sealed.load(Ordering::Acquire) {
             return Err(Error::new(ErrorKind::Closed, "the database is being closed"));
         }
-        match own.task {
-            Task::Freeze => return self.freeze_active().map(|()| None),
-            Task::Roll => {
-                self.roll_lanes()?;
-                own.afterwards.as_ref().map_or(Ok(()), |then| then(self))?;
-                return Ok(None);
-            }
-            Task::Seal => return self.seal_last_segment().map(|()| None),
-            Task::Write => {}
+        if self.run_control_task(own)? {
+            return Ok(None);
         }
         if let Some(condition) = &own.condition {
             self.wait_turn(self.commits.allocated.load(Ordering::Relaxed));

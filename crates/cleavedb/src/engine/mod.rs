@@ -2,7 +2,8 @@
 //! in the shared state.
 //!
 //! Lock order, outer to inner: `creating` > commit leadership > `logs.syncing` > `manifest` >
-//! `catalogue` > an index's own > `publish` > a lane's `writer` and `tail`, `logs.reach`, `snapshots`.
+//! `catalogue` > an index's own > `publish` > a lane's `writer` and `tail`, `logs.reach`,
+//! `snapshots`.
 //! Nothing here holds a lock while it runs user code.
 
 pub(crate) mod background;

@@ -44,7 +44,7 @@ use crate::manifest::{self, Manifest, State};
 use crate::memory::memtable::Memtable;
 use crate::table::BlockCache;
 use crate::table::cache::TableCache;
-use crate::values::file::{ValueContext, ValueFile};
+use crate::values::file::{OpenFiles, ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
 use crate::values::strategy::wisckey::Wisckey;
 use crate::values::tail_buffer::TailBuffer;
@@ -130,39 +130,22 @@ impl Engine {
     ) -> Result<Arc<Self>> {
         let file_ids = Arc::new(FileIds::new(FileId(first_free_id(&io, dir, &state)?)));
         let obsolete = Arc::new(ObsoleteFiles::default());
-        let budget = settings.memory_budget;
-        let blocks = Arc::new(BlockCache::new(budget / 2));
-        let tables = Arc::new(TableCache::new(
-            &io,
-            dir.to_owned(),
-            uuid,
-            &blocks,
-            settings.open_files_max,
-            budget / 4,
-            settings.direct_reads,
-        ));
-        let value_context = Arc::new(ValueContext {
-            io: io.clone(),
-            dir: dir.to_owned(),
-            uuid,
-            obsolete: Arc::clone(&obsolete),
-            direct_reads: settings.direct_reads,
-        });
-        let make = &mut |id| ValueFile::new(&value_context, id);
-        let values = ValueFiles::default().apply(&state.values, make)?;
-        values.settle(&ValueFiles::default());
+        let (blocks, tables) = caches(&io, dir, uuid, &settings);
+        let value_context = value_context(&io, dir, uuid, &settings, &obsolete);
+        let values = described_files(&value_context, &state)?;
         let flushed = state.engine.flushed_seq;
         let value_segments = unflushed_segments(&values, flushed);
-        let memtable = Memtable::new(0);
+        let view = View {
+            active: Memtable::new(0),
+            frozen: Vec::new(),
+            indexes: Arc::default(),
+            values: Arc::new(values),
+        };
         let waiting = state.segments.iter().chain(&value_segments);
         let unflushed_bytes = waiting.filter_map(|s| s.sealed).map(|s| s.bytes).sum();
         let engine = Arc::new(Self {
-            view: ArcSwap::from_pointee(View {
-                active: memtable,
-                frozen: Vec::new(),
-                indexes: Arc::default(),
-                values: Arc::new(values),
-            }),
+            newest_value_file: AtomicU64::new(view.newest_value_file()),
+            view: ArcSwap::from_pointee(view),
             publish: Mutex::new(()),
             visible: AtomicU64::new(flushed),
             flushed: AtomicU64::new(flushed),
@@ -174,7 +157,6 @@ impl Engine {
             value_tail: TailBuffer::new(widths.value_tail_bytes),
             value_context,
             strategy: Arc::new(Wisckey),
-            newest_value_file: AtomicU64::new(0),
             manifest: Mutex::new(manifest),
             manifest_bytes: AtomicU64::new(0),
             catalogue: Mutex::new(Catalogue::default()),
@@ -200,8 +182,6 @@ impl Engine {
             settings,
             widths,
         });
-        let newest = engine.view.load().newest_value_file();
-        engine.newest_value_file.store(newest, Ordering::Relaxed);
         engine.commits.allocated.store(flushed, Ordering::Relaxed);
         engine.recover_keyspaces(state.keyspaces, state.indexes, state.last_keyspace)?;
         Ok(engine)
@@ -416,6 +396,54 @@ fn first_free_id(io: &Io, dir: &Path, state: &Described) -> Result<u64> {
         .max()
         .unwrap_or(0);
     Ok(seen.max(state.engine.next_file_id) + FILE_IDS_SKIPPED)
+}
+
+/// The caches of blocks and of open tables.
+fn caches(
+    io: &Io,
+    dir: &Path,
+    uuid: [u8; 16],
+    settings: &Settings,
+) -> (Arc<BlockCache>, Arc<TableCache>) {
+    let budget = settings.memory_budget;
+    let blocks = Arc::new(BlockCache::new(budget / 2));
+    let tables = Arc::new(TableCache::new(
+        io,
+        dir.to_owned(),
+        uuid,
+        &blocks,
+        settings.open_files_max,
+        budget / 4,
+        settings.direct_reads,
+    ));
+    (blocks, tables)
+}
+
+/// What value files are given to work with.
+fn value_context(
+    io: &Io,
+    dir: &Path,
+    uuid: [u8; 16],
+    settings: &Settings,
+    obsolete: &Arc<ObsoleteFiles>,
+) -> Arc<ValueContext> {
+    Arc::new(ValueContext {
+        io: io.clone(),
+        dir: dir.to_owned(),
+        uuid,
+        obsolete: Arc::clone(obsolete),
+        direct_reads: settings.direct_reads,
+        open_files: OpenFiles::new(settings.open_files_max / 2),
+    })
+}
+
+/// The value files that the manifest describes.
+fn described_files(context: &Arc<ValueContext>, state: &Described) -> Result<ValueFiles> {
+    let nothing = ValueFiles::default();
+    let files = nothing.apply(&state.values, &mut |id| ValueFile::new(context, id));
+    let files = files.map_err(|error| error.in_file(&context.dir))?;
+    files.settle(&nothing);
+    Ok(files)
 }
 
 /// Whether files of this kind have a number, and are named by the manifest where in force.

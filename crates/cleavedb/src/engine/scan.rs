@@ -252,6 +252,8 @@ impl VisibleCursor {
     pub(crate) fn value(&self) -> &[u8] {
         match &self.state {
             State::Invalid | State::Unfolded(_) => &[],
+            // With keys only it may be a handle, which nobody is to see.
+            State::AtEntry if self.values == Values::None => &[],
             State::AtEntry => self.entries.value(),
             State::Folded(value) => value.as_bytes(),
         }
@@ -261,6 +263,7 @@ impl VisibleCursor {
     pub(crate) fn value_owned(&self) -> Value {
         match &self.state {
             State::Invalid | State::Unfolded(_) => Value::copy_from(&[]),
+            State::AtEntry if self.values == Values::None => Value::copy_from(&[]),
             State::AtEntry => self.entries.value_owned(),
             State::Folded(value) => value.clone(),
         }
@@ -380,6 +383,10 @@ impl VisibleCursor {
             if self.entries.seq() >= cover {
                 match self.entries.kind() {
                     Kind::Put => {
+                        self.state = State::AtEntry;
+                        return Ok(());
+                    }
+                    Kind::PutSeparated if self.values == Values::None => {
                         self.state = State::AtEntry;
                         return Ok(());
                     }

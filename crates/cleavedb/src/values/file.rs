@@ -5,15 +5,18 @@
 //! F7), and no earlier. V2 a live file is never queued. V3 nothing is read beyond `readable`, which
 //! only grows and never exceeds what was written.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc as SlotArc, Weak};
 
 use crate::base::checksum::file_seed;
 use crate::base::entry::FileId;
 use crate::base::error::{Error, Result};
+use crate::base::marks::mark;
 use crate::base::names::{FileKind, file_name};
 use crate::base::obsolete::ObsoleteFiles;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::base::sync::{Arc, ArcSwap};
+use crate::base::sync::{Arc, ArcSwap, Mutex};
 use crate::io::disk::OpenMode;
 use crate::io::{DiskFile, Io};
 
@@ -29,6 +32,39 @@ pub(crate) struct ValueContext {
     pub(crate) obsolete: Arc<ObsoleteFiles>,
     /// Whether sealed files are read past the page cache.
     pub(crate) direct_reads: bool,
+    /// Which of them are open.
+    pub(crate) open_files: OpenFiles,
+}
+
+/// Where a file keeps its descriptor.
+type Slot = ArcSwap<Option<Arc<dyn DiskFile>>>;
+
+/// Bounds how many files readers have opened: whoever opens one more closes the one that was opened
+/// longest ago. Descriptors that the lane lends do not count.
+pub(crate) struct OpenFiles {
+    max: usize,
+    /// In the order of opening; a file that was closed meanwhile may stand here still.
+    opened: Mutex<VecDeque<Weak<Slot>>>,
+}
+
+impl OpenFiles {
+    /// At most `max` files.
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, opened: Mutex::new(VecDeque::new()) }
+    }
+
+    fn opened(&self, slot: &SlotArc<Slot>) {
+        let closed = {
+            let mut opened = self.opened.lock();
+            opened.push_back(SlotArc::downgrade(slot));
+            let is_one_more = opened.len() > self.max;
+            is_one_more.then(|| opened.pop_front()).flatten()
+        };
+        if let Some(slot) = closed.and_then(|slot| slot.upgrade()) {
+            mark!("value_file_closed_for_another");
+            slot.store(Arc::new(None));
+        }
+    }
 }
 
 /// A value file. Starts out doomed: it goes away with its last holder unless a durable edit names
@@ -38,7 +74,7 @@ pub(crate) struct ValueFile {
     seed: u32,
     path: PathBuf,
     context: Arc<ValueContext>,
-    handle: ArcSwap<Option<Arc<dyn DiskFile>>>,
+    handle: SlotArc<Slot>,
     readable: AtomicU64,
     doomed: AtomicBool,
 }
@@ -51,7 +87,7 @@ impl ValueFile {
             seed: file_seed(&context.uuid, id.0),
             path: context.dir.join(file_name(FileKind::Value, id)),
             context: Arc::clone(context),
-            handle: ArcSwap::from_pointee(None),
+            handle: SlotArc::new(ArcSwap::from_pointee(None)),
             readable: AtomicU64::new(0),
             doomed: AtomicBool::new(true),
         })
@@ -109,6 +145,7 @@ impl ValueFile {
             Error::io("opening a value file", &self.path, e)
         })?;
         self.handle.store(Arc::new(Some(Arc::clone(&file))));
+        self.context.open_files.opened(&self.handle);
         Ok(file)
     }
 

@@ -15,7 +15,7 @@ use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
 use crate::base::names::{FileKind, file_name};
 use crate::base::value::{SharedBytes, Value};
-use crate::io::Purpose;
+use crate::io::{DiskFile, Purpose};
 use crate::log::separated::SeparatedRecord;
 use crate::values::file::{ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
@@ -56,8 +56,9 @@ impl ValueReader<'_> {
         if let Some((owner, range)) = self.in_tail(&wanted.handle) {
             return value_of(file, wanted, owner.into(), range);
         }
-        let mut owner: BytesArc<[u8]> = std::iter::repeat_n(0, bytes as usize).collect();
         let disk_file = file.disk_file()?;
+        check_length(file, &*disk_file, offset, wanted.handle.end())?;
+        let mut owner: BytesArc<[u8]> = std::iter::repeat_n(0, bytes as usize).collect();
         if let Some(buffer) = BytesArc::get_mut(&mut owner) {
             disk_file.read_exact_at(buffer, offset).map_err(|e| failed(file, offset, e))?;
         }
@@ -115,6 +116,22 @@ fn value_of(
         Cow::Borrowed(_) => Ok(Value::shared(owner, start + stored.start..start + stored.end)),
         Cow::Owned(value) => Ok(Value::from(value)),
     }
+}
+
+/// Reads of this many bytes and more look at the file's length first: what the manifest says of it
+/// justifies no large buffer (VR-4).
+const LARGE_BYTES: u64 = 1 << 20;
+
+/// Refuses a large read beyond the end of the file.
+fn check_length(file: &ValueFile, disk_file: &dyn DiskFile, offset: u64, end: u64) -> Result<()> {
+    if end - offset < LARGE_BYTES {
+        return Ok(());
+    }
+    let length = disk_file.len().map_err(|e| failed(file, offset, e))?;
+    if length < end {
+        return Err(damaged(file, offset, Error::corruption("the value file ends early")));
+    }
+    Ok(())
 }
 
 fn damaged(file: &ValueFile, offset: u64, error: Error) -> Error {

@@ -9,7 +9,7 @@ use crate::io::Io;
 use crate::log::testing::values::Written;
 use crate::log::testing::{DIR, UUID};
 use crate::values::edit::ValuesEdit;
-use crate::values::file::{ValueContext, ValueFile};
+use crate::values::file::{OpenFiles, ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
 use crate::values::handle::Handle;
 
@@ -21,6 +21,7 @@ pub(crate) fn context(io: &Io, direct_reads: bool) -> Arc<ValueContext> {
         uuid: UUID,
         obsolete: Arc::new(ObsoleteFiles::default()),
         direct_reads,
+        open_files: OpenFiles::new(2),
     })
 }
 

@@ -10,20 +10,24 @@ use crate::engine::Engine;
 use crate::io::memory_disk::CrashMode;
 use crate::{Compression, Durability, ErrorKind};
 
-/// Segments of 2 KiB, so that some writes fill one, and a tail that holds some values.
-fn try_open(disk: &MemoryDisk) -> crate::Result<(Db, Io)> {
-    let io = world(disk);
-    let widths = Widths {
+/// Value segments of 2 KiB, so that some writes fill one, and a tail that holds some values.
+fn widths() -> Widths {
+    Widths {
         value_segment_bytes: 2 << 10,
         value_tail_bytes: 1 << 10,
         ..Widths::for_budget(1 << 20)
-    };
-    let engine = Engine::open(io.clone(), Path::new("/db"), small().into_settings(), widths)?;
+    }
+}
+
+fn try_open(disk: &MemoryDisk, widths: Widths) -> crate::Result<(Db, Io)> {
+    let io = world(disk);
+    let settings = small().into_settings();
+    let engine = Engine::open(io.clone(), Path::new("/db"), settings, widths)?;
     Ok((Db::new(Handle::new(engine, Durability::Buffered)), io))
 }
 
 fn open(disk: &MemoryDisk) -> (Db, Io) {
-    try_open(disk).unwrap()
+    try_open(disk, widths()).unwrap()
 }
 
 /// A keyspace that separates from 8 bytes on.
@@ -295,7 +299,7 @@ fn a_lost_frame_that_was_durable_is_damage() {
     let newest = value_files(&crashed).pop().unwrap();
     let cut = without_last_frame(&crashed.contents(&newest));
     crashed.replace(&newest, cut).unwrap();
-    let error = try_open(&crashed).err().unwrap();
+    let error = try_open(&crashed, widths()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Corruption);
     assert!(error.to_string().contains("missing"), "{error}");
 }
@@ -322,4 +326,65 @@ fn a_flipped_bit_in_a_value_is_an_error_that_names_the_file() {
     assert_eq!(keyspace.get(key(5)).unwrap().unwrap(), long(5).as_bytes());
     assert!(keyspace.contains(key(4)).unwrap(), "no value is read for that");
     assert!(!db.verify(&mut |_, _| {}).unwrap().problems.is_empty());
+}
+
+#[test]
+fn a_segment_that_finds_no_room_for_its_footer_does_without() {
+    let disk = MemoryDisk::new();
+    let (db, _io) = open(&disk);
+    let keyspace = apart(&db);
+    let mut expected = Vec::new();
+    while db.stats().values.file_bytes < 1850 {
+        let number = expected.len() as u32;
+        keyspace.put(key(number), long(number)).unwrap();
+        expected.push((key(number), long(number)));
+    }
+    assert!(value_files(&disk).len() <= 2, "one segment and a blank one");
+    let file = value_files(&disk).remove(0);
+    drop(keyspace);
+    disk.set_capacity(Some(0));
+    // The manifest may find no room either.
+    let _ = db.close();
+    disk.set_capacity(None);
+    let mut text = String::new();
+    crate::log::dump::values::dump_values(&disk.contents(&file), &mut text);
+    assert!(!text.contains("frame: footer"), "{text}");
+    let (db, _io) = open(&disk);
+    assert_reads(&apart(&db), &expected);
+    assert_sound(&db);
+}
+
+#[test]
+fn sealing_one_lane_makes_the_other_durable() {
+    let disk = MemoryDisk::new();
+    let (db, _io) = try_open(&disk, Widths { journal_segment_bytes: 1 << 10, ..widths() }).unwrap();
+    let keyspace = apart(&db);
+    keyspace.put("a", "long enough to be separated").unwrap();
+    let synced = |disk: &MemoryDisk| {
+        let (db, _io) = open(&disk.crash_image(CrashMode::None, 0));
+        db.existing_keyspace("apart").unwrap().unwrap().contains("a").unwrap()
+    };
+    assert!(!synced(&disk), "nothing has asked for it");
+    let rolls = || db.stats().stalls["journal_roll"].count;
+    let before = rolls();
+    let mut number = 0;
+    while rolls() == before {
+        keyspace.put(key(number), "short").unwrap();
+        number += 1;
+    }
+    assert!(synced(&disk), "a gap below a sealed segment");
+}
+
+#[test]
+fn a_reader_sees_both_lanes_and_writes_nothing() {
+    let disk = MemoryDisk::new();
+    let (db, _io) = open(&disk);
+    let expected = filled(&apart(&db), 50);
+    let crashed = disk.crash_image(CrashMode::All, 0);
+    let before = crashed.digest();
+    let reader = small().read_only(true).open_in(world(&crashed), Path::new("/db")).unwrap();
+    assert_reads(&reader.existing_keyspace("apart").unwrap().unwrap(), &expected);
+    assert_sound(&reader);
+    drop(reader);
+    assert_eq!(crashed.digest(), before);
 }

@@ -244,9 +244,11 @@ fn store(disk: &MemoryDisk, rounds: u32) -> Result<()> {
     for round in 0..rounds {
         let plain = db.keyspace("plain", KeyspaceOptions::default())?;
         let lists = db.keyspace("lists", options())?;
+        let apart = db.keyspace("apart", KeyspaceOptions::new().separate_at(Some(8)))?;
         for number in 0..12 {
             plain.put(format!("key{number:02}"), vec![b'v'; number * 5 + round as usize])?;
             lists.merge(format!("list{}", number % 4), number.to_string())?;
+            apart.put(format!("far{number:02}"), vec![b'w'; number * 5])?;
         }
         plain.delete("key03")?;
         plain.delete_range("key05".."key07")?;

@@ -12,7 +12,7 @@ use crate::log::format::SEGMENT_HEADER_BYTES;
 use crate::log::reader::{ReadOptions, SegmentReader};
 use crate::log::separated::{Binding, SeparatedRecord};
 use crate::values::edit::ValuesEdit;
-use crate::values::file::{ValueContext, ValueFile};
+use crate::values::file::{OpenFiles, ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
 use crate::values::handle::Handle;
 use crate::values::segment::{read_footer, scan};
@@ -122,6 +122,7 @@ pub(super) fn apply(edits: &[ValuesEdit]) {
         uuid: UUID,
         obsolete: Arc::new(ObsoleteFiles::default()),
         direct_reads: false,
+        open_files: OpenFiles::new(2),
     });
     let mut file_of = |id: FileId| ValueFile::new(&context, id);
     let Ok(table) = ValueFiles::default().apply(edits, &mut file_of) else { return };

@@ -29,3 +29,19 @@ fn what_may_be_read_only_grows() {
     assert_eq!(file.readable(), 500);
     assert!(file.disk_file().is_err(), "there is no such file");
 }
+
+#[test]
+fn few_files_are_open_at_a_time() {
+    let io = io(&disk());
+    let context = context(&io, false);
+    let files: Vec<_> = (15..18)
+        .map(|id| {
+            drop(ValueLog::create(&io, id));
+            ValueFile::new(&context, FileId(id))
+        })
+        .collect();
+    let opened: Vec<_> = files.iter().map(|file| file.disk_file().unwrap()).collect();
+    let open: Vec<bool> = files.iter().map(|file| file.handle.load().is_some()).collect();
+    assert_eq!(open, [false, true, true], "the context allows two");
+    assert!(!Arc::ptr_eq(&files[0].disk_file().unwrap(), &opened[0]), "opened anew");
+}

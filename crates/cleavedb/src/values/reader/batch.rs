@@ -4,11 +4,12 @@ use std::sync::Arc as BytesArc;
 
 use crate::base::error::Result;
 use crate::base::marks::mark;
+use crate::base::sync::Arc;
 use crate::base::value::Value;
-use crate::io::Purpose;
 use crate::io::disk::BatchRead;
+use crate::io::{DiskFile, Purpose};
 use crate::values::file::ValueFile;
-use crate::values::reader::{ValueReader, Wanted, failed, value_of};
+use crate::values::reader::{ValueReader, Wanted, check_length, failed, value_of};
 
 /// Records at most so far apart are read in one piece: what lies between costs less than another
 /// read.
@@ -69,7 +70,12 @@ impl ValueReader<'_> {
         purpose: Purpose,
     ) -> Vec<Result<BytesArc<Vec<u8>>>> {
         let io = &self.context.io;
-        let opened: Vec<_> = pieces.iter().map(|piece| piece.file.disk_file()).collect();
+        let open = |piece: &Piece<'_>| -> Result<Arc<dyn DiskFile>> {
+            let disk_file = piece.file.disk_file()?;
+            check_length(piece.file, &*disk_file, piece.offset, piece.end)?;
+            Ok(disk_file)
+        };
+        let opened: Vec<Result<_>> = pieces.iter().map(open).collect();
         let mut reads = Vec::with_capacity(pieces.len());
         for (piece, file) in pieces.iter().zip(&opened) {
             let Ok(file) = file.clone() else { continue };
