@@ -4,6 +4,7 @@
 mod background;
 mod closing;
 mod commits;
+mod values;
 mod views;
 
 use std::path::Path;

@@ -151,7 +151,10 @@ impl Engine {
         {
             entry.file.raise_readable(good.bytes);
         }
-        self.lane(*lane).replayed(link.id, *last_seq, *good, values);
+        // A reader cuts nothing: to it the file stays one that may have a torn end.
+        if !is_unsealed || !self.settings.read_only {
+            self.lane(*lane).replayed(link.id, *last_seq, *good, values);
+        }
         Ok(())
     }
 }
