@@ -14,6 +14,7 @@ pub mod execute;
 mod flexdb;
 mod kdsep;
 mod novkv;
+mod reads;
 mod table;
 mod wayfinder;
 mod wisckey;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::execute::{Came, PartResult};
-use super::{Experiment, KEY_BYTES, Part, Scale};
+use super::{Experiment, KEY_BYTES, Part, Scale, reads};
 use crate::report::bytes;
 
 const HEADING: &str = "\
@@ -117,6 +117,11 @@ fn rows(out: &mut String, result: &PartResult) {
                         paper = "";
                     }
                 }
+                if part.plan.settings.tuning.statistics {
+                    for told in reads::told(reports) {
+                        let _ = writeln!(out, "| {} | {told} | {engine} |{empty} |", part.name);
+                    }
+                }
             }
         }
     }
@@ -126,7 +131,7 @@ fn rows(out: &mut String, result: &PartResult) {
 }
 
 /// The phases of a report, each with the label of its step.
-fn labelled(report: &Value) -> impl Iterator<Item = (&str, &Value)> {
+pub(super) fn labelled(report: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let list = |name: &str| report.get(name).and_then(Value::as_array);
     let labels = list("labels").into_iter().flatten().map(|label| label.as_str().unwrap_or("?"));
     labels.zip(list("phases").into_iter().flatten())

@@ -66,7 +66,7 @@ fn wisckey_loads_100_gb_at_each_size_and_says_that_all_is_separated() {
 #[test]
 fn novkv_puts_100_million_by_one_writer_and_reads_10_million_twice() {
     let experiment = full("novkv");
-    assert_eq!(experiment.parts.len(), 2 * novkv::VALUE_BYTES.len());
+    assert_eq!(experiment.parts.len(), 3 * novkv::VALUE_BYTES.len());
     let one = part(&experiment, "1024 B, cleaning");
     let reads = (Phase::ReadRandom, novkv::READS);
     assert_eq!(steps_of(one), [(Phase::FillReplace, novkv::PUTS), reads, reads]);
@@ -119,6 +119,10 @@ fn kdsep_changes_parts_of_100_gib_in_all_its_experiments() {
     }
     let motivation = experiment.parts.iter().filter(|part| part.name.starts_with("figures 2-3"));
     assert_eq!(motivation.count(), 2 * kdsep::READ_PERCENT.len());
+    let counted = experiment.parts.iter().filter(|part| part.plan.settings.tuning.statistics);
+    let counted: Vec<_> = counted.map(|part| part.name.as_str()).collect();
+    assert_eq!(counted.len(), 2 * kdsep::COUNTED_READ_PERCENT.len());
+    assert!(counted.iter().all(|name| name.starts_with("figure 4")), "{counted:?}");
     assert_eq!(part(&experiment, "Exp#2, UP2X").plan.num, kdsep::UP2X_ITEMS);
 }
 
