@@ -49,6 +49,15 @@ pub fn markdown(experiment: &Experiment, scale: Scale, results: &[PartResult]) -
 /// Everything a part sets.
 fn settings(part: &Part) -> String {
     let plan = &part.plan;
+    if let Some(inserts) = &part.inserts {
+        return format!(
+            "{}: a file of {}, {} pages inserted in {} s at most, buffered I/O, synced at the end",
+            part.name,
+            bytes(inserts.file_bytes),
+            inserts.operations,
+            inserts.seconds,
+        );
+    }
     let asked = plan.settings.tuning.asked();
     let asked: Vec<_> = asked.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let separate_at = plan.settings.tuning.separate_at;

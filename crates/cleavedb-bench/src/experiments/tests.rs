@@ -31,7 +31,8 @@ fn parts_have_names_of_their_own_and_one_phase_a_step() {
         let names: BTreeSet<_> = experiment.parts.iter().map(|part| &part.name).collect();
         assert_eq!(names.len(), experiment.parts.len(), "{name}");
         for part in &experiment.parts {
-            assert!(!part.paper.is_empty() && !part.steps.is_empty(), "{}", part.name);
+            let does_something = part.steps.is_empty() == part.inserts.is_some();
+            assert!(!part.paper.is_empty() && does_something, "{}", part.name);
             for step in &part.steps {
                 let Step::Run { plan, .. } = step else { continue };
                 assert_eq!(plan.phases.len(), 1, "{}", part.name);
@@ -151,6 +152,32 @@ fn flexdb_has_three_pairs_four_choices_and_four_clients() {
 }
 
 #[test]
+fn flexdb_inserts_pages_by_the_file_system_alone() {
+    let experiment = full("flexdb");
+    let part = part(&experiment, "insert-range");
+    let inserts = part.inserts.as_ref().unwrap();
+    assert_eq!((inserts.operations, inserts.file_bytes), (flexdb::INSERTS, flexdb::DATA_BYTES));
+    let text = markdown(&experiment, Scale::new(1.0).unwrap(), &[]);
+    assert!(text.contains("not measured: inserting into the middle of a file by FlexSpace"));
+    let results = run_all(
+        &Experiment { parts: vec![part.clone()], ..experiment.clone() },
+        &["memory".to_owned()],
+        |stretch, _| {
+            let (way, _) = stretch.inserts.as_ref().unwrap();
+            Ok(match way {
+                inserts::Way::Range => serde_json::json!({"phases": [], "refused": "it cannot"}),
+                inserts::Way::Tail => serde_json::json!({"phases": [{"operations": 7}]}),
+            })
+        },
+        || Ok(Box::new(tempfile::tempdir()?)),
+    )
+    .unwrap();
+    let [range, tail] = results[0].by_engine.as_slice() else { panic!("{results:?}") };
+    assert!(matches!(&range.1, Came::NotRun(why) if why == "it cannot"));
+    assert!(matches!(&tail.1, Came::Reports(reports) if reports.len() == 1));
+}
+
+#[test]
 fn one_factor_scales_items_and_keeps_shares() {
     let half = Scale::new(0.5).unwrap();
     for name in NAMES {
@@ -182,6 +209,7 @@ fn runs_everything(name: &str, engine: &str) {
     let mut phases = 0;
     for result in &results {
         let runs = result.part.steps.iter().filter(|step| matches!(step, Step::Run { .. })).count();
+        let runs = runs + usize::from(result.part.inserts.is_some());
         match &result.by_engine[0].1 {
             Came::Reports(reports) => {
                 let done: Vec<_> = reports
