@@ -105,8 +105,8 @@ pub enum Command {
     #[command(after_help = "Example:\n  cleave bench /tmp/bench --phases fillrandom,readrandom \
         --num 1M --value-size 1000\n  cleave bench --phases device,fillrandom,ycsb --json\n\n\
         Phases: device, fillseq, fillrandom, overwrite, readrandom, readmissing, multiget, \
-        seekrandom, scan, scanreverse, mergerandom, deleterandom, ycsb-a to ycsb-f; all, usual \
-        and ycsb stand for several.")]
+        seekrandom, seekreverse, scan, scanreverse, mergerandom, deleterandom, ycsb-a to ycsb-f; \
+        all, usual and ycsb stand for several.")]
     Bench(Bench),
     /// Store a folder of real files, read it back and compare, change it, kill a writer, recover,
     /// verify; prints a table of speed and space. Exit code 1 on any difference.
@@ -382,7 +382,7 @@ pub struct Bench {
     /// Keys fetched together by multiget.
     #[arg(long, default_value = "32", value_parser = clap::value_parser!(u32).range(1..))]
     pub multi: u32,
-    /// Pairs read after each seek of seekrandom.
+    /// Pairs read after each seek of seekrandom and seekreverse.
     #[arg(long, default_value = "50", value_parser = clap::value_parser!(u32).range(1..))]
     pub seek_next: u32,
     /// Pairs in one run of scan and scanreverse.

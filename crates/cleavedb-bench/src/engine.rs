@@ -1,6 +1,7 @@
 //! What a benchmark asks of an engine. Narrow on purpose: every ordered key-value store can
 //! implement it without a workaround that would cost it speed.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
@@ -54,6 +55,9 @@ pub struct EngineStats {
     pub live_bytes: u64,
     /// Bytes of memory in use.
     pub memory_bytes: u64,
+    /// What it counted of its reads, by name; empty without [`Tuning::statistics`] and where the
+    /// engine counts nothing.
+    pub read_counters: BTreeMap<String, u64>,
     /// Whatever else the engine tells of itself.
     pub detail: serde_json::Value,
 }

@@ -30,6 +30,8 @@ pub enum Phase {
     ReadMissing,
     /// A seek to a uniformly chosen item and the next pairs.
     SeekRandom,
+    /// A seek to a uniformly chosen item and the pairs before it.
+    SeekReverse,
     /// All pairs upwards, in long runs.
     Scan,
     /// All pairs downwards, in long runs.
@@ -79,7 +81,7 @@ pub enum Phase {
 
 impl Phase {
     /// All phases in the order they make sense in.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Device,
         Self::FillSeq,
         Self::FillRandom,
@@ -105,6 +107,7 @@ impl Phase {
         Self::FillBatch,
         Self::FillSorted,
         Self::RmwRandom,
+        Self::SeekReverse,
     ];
 
     /// Phases that only the papers' experiments need; `all` leaves them out.
@@ -149,6 +152,7 @@ impl Phase {
             Self::Up2x => "up2x",
             Self::ReadMissing => "readmissing",
             Self::SeekRandom => "seekrandom",
+            Self::SeekReverse => "seekreverse",
             Self::Scan => "scan",
             Self::ScanReverse => "scanreverse",
             Self::DeleteRandom => "deleterandom",
@@ -178,7 +182,7 @@ impl Phase {
     pub fn unit(self) -> &'static str {
         match self {
             Self::Scan | Self::ScanReverse => "pairs",
-            Self::SeekRandom => "seeks",
+            Self::SeekRandom | Self::SeekReverse => "seeks",
             Self::MultiGet => "keys",
             _ => "operations",
         }

@@ -91,6 +91,9 @@ pub struct PhaseReport {
     pub timeline: Vec<(f64, u64)>,
     /// Disk bytes by the seconds since the phase began, settling included.
     pub disk_timeline: Vec<(f64, u64)>,
+    /// What the engine counted of its reads in this phase, by name, where it was asked to.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub read_counters: BTreeMap<String, u64>,
     /// Calls that took long, and why.
     pub waits: Waits,
     /// Disk bytes by live bytes after the phase.

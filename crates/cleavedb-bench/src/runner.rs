@@ -9,6 +9,7 @@
 mod drive;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -320,6 +321,7 @@ impl Stage<'_> {
             timeline: outcome.timeline.into_looks(),
             disk_timeline,
             waits,
+            read_counters: read_counters(stats_before.read_counters, &stats),
             disk_bytes: stats.disk_bytes,
             memory_bytes: stats.memory_bytes,
         })
@@ -390,6 +392,15 @@ impl Stage<'_> {
         let generator = Generator::new(self.phase, self.plan.shape(), thread, self.items);
         drive::Driver::new(self.engine, self.data, self.plan, self.phase).run(generator, progress)
     }
+}
+
+/// What was counted of reads since `before`.
+fn read_counters(before: BTreeMap<String, u64>, after: &EngineStats) -> BTreeMap<String, u64> {
+    let mut counters = after.read_counters.clone();
+    for (name, count) in before {
+        counters.entry(name).and_modify(|now| *now = now.saturating_sub(count));
+    }
+    counters
 }
 
 fn write_amplification(before: &EngineStats, after: &EngineStats) -> f64 {

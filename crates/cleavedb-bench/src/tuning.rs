@@ -29,6 +29,9 @@ pub struct Tuning {
     pub garbage_share: Option<f64>,
     /// Whether merges overwrite parts of values, rather than add to numbers.
     pub merges_parts: bool,
+    /// Whether the engine counts its reads by where they end and how long they take, where that
+    /// is extra work for it.
+    pub statistics: bool,
 }
 
 impl Tuning {
@@ -39,8 +42,8 @@ impl Tuning {
             return Vec::new();
         };
         let asked = fields.into_iter().filter(|(name, value)| {
-            let left_out = name == "merges_parts" && *value == false;
-            !value.is_null() && !left_out
+            let off = ["merges_parts", "statistics"].contains(&name.as_str()) && *value == false;
+            !value.is_null() && !off
         });
         asked.map(|(name, value)| (name, value.to_string())).collect()
     }

@@ -97,7 +97,7 @@ pub struct Shape {
     pub num: u64,
     /// Steps of the other phases over all threads, where it is not the phase's own number.
     pub operations: Option<u64>,
-    /// Pairs read after each seek of `seekrandom`.
+    /// Pairs read after each seek of `seekrandom` and `seekreverse`.
     pub seek_pairs: usize,
     /// Pairs in one run of `scan` and `scanreverse`.
     pub scan_pairs: usize,
@@ -120,7 +120,7 @@ impl Shape {
             Phase::FillReplace => self.num,
             phase if phase.fills() => self.num,
             Phase::Scan | Phase::ScanReverse => self.num.div_ceil(self.scan_pairs.max(1) as u64),
-            Phase::SeekRandom | Phase::YcsbE => {
+            Phase::SeekRandom | Phase::SeekReverse | Phase::YcsbE => {
                 self.operations.unwrap_or_else(|| (self.num / 10).max(1))
             }
             _ => self.operations.unwrap_or(self.num),
@@ -286,9 +286,10 @@ impl Iterator for Generator<'_> {
             Phase::Up2x => self.count_or_read(),
             Phase::ReadMissing => Step::GetMissing(self.choose()),
             Phase::MultiGet => Step::GetTogether(self.choose()),
-            Phase::SeekRandom => {
+            Phase::SeekRandom | Phase::SeekReverse => {
                 let item = self.choose();
-                Step::Scan { item, pairs: self.shape.seek_pairs, reverse: false }
+                let reverse = phase == Phase::SeekReverse;
+                Step::Scan { item, pairs: self.shape.seek_pairs, reverse }
             }
             Phase::Scan => self.run(index, false),
             Phase::ScanReverse => self.run(index, true),

@@ -70,8 +70,8 @@ struct Suite {
 const SUITES: &[Suite] = &[
     Suite {
         name: "usual",
-        phases: "fillrandom,overwrite,readrandom,readzipf,readmissing,multiget,seekrandom,scan,\
-                 scanreverse,ycsb,deleterandom",
+        phases: "fillrandom,overwrite,readrandom,readzipf,readmissing,multiget,seekrandom,\
+                 seekreverse,scan,scanreverse,overwritezipf,ycsb,deleterandom",
         ..Suite::COMMON
     },
     Suite { name: "sequential", phases: "fillseq", ..Suite::COMMON },
@@ -79,6 +79,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "sorted batches", phases: "fillsorted", ..Suite::COMMON },
     Suite { name: "merges", phases: "rmwrandom,mergerandom,up2x", ..Suite::COMMON },
     Suite { name: "one thread", phases: "fillrandom,readrandom", threads: 1, ..Suite::COMMON },
+    Suite { name: "16 threads", phases: "fillrandom,readrandom", threads: 16, ..Suite::COMMON },
     Suite {
         name: "32 threads",
         phases: "fillrandom,readrandom,ycsb-a",

@@ -1,5 +1,6 @@
 //! CleaveDB as an engine to measure, through its public face only.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
@@ -41,7 +42,7 @@ pub(super) fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
         settings.memory_budget,
         settings.background_threads,
         if settings.compressed { "default" } else { "none" },
-        settings.tuning.not_taken(&["merges_parts"]),
+        settings.tuning.not_taken(&["merges_parts", "statistics"]),
         direct = settings.direct,
     );
     Ok(Box::new(Cleave { db, pairs, durability, settings }))
@@ -131,6 +132,8 @@ impl Engine for Cleave {
             disk_bytes: stats.disk_bytes,
             live_bytes: stats.live_bytes,
             memory_bytes: self.db.memory_usage().get("total").copied().unwrap_or(0),
+            // Its statistics are kept always, and are all in the detail.
+            read_counters: BTreeMap::new(),
             detail: serde_json::to_value(&stats).unwrap_or_default(),
         }
     }

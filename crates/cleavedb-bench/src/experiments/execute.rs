@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::inserts::{self, Inserts, Way};
 use super::{Experiment, Part, Step};
 use crate::engines;
 use crate::runner::{Plan, Silent, run_steps};
@@ -29,6 +30,9 @@ pub struct Stretch {
     pub crashes: bool,
     /// Whether the store was left by a crash.
     pub recovers: bool,
+    /// Pages to insert into a file, instead of steps on an engine.
+    #[serde(default)]
+    pub inserts: Option<(Way, Inserts)>,
 }
 
 /// The stretches of a part on the engine called `engine`.
@@ -47,6 +51,7 @@ pub fn stretches(experiment: &Experiment, part: &Part, engine: &str) -> Result<V
         steps: Vec::new(),
         crashes: false,
         recovers,
+        inserts: None,
     };
     let (mut done, mut current) = (Vec::new(), empty(false));
     for step in &part.steps {
@@ -69,6 +74,20 @@ pub fn stretches(experiment: &Experiment, part: &Part, engine: &str) -> Result<V
 }
 
 impl Stretch {
+    /// The one that inserts pages in one way.
+    fn of_inserts(experiment: &Experiment, part: &Part, way: Way, inserts: &Inserts) -> Self {
+        Self {
+            experiment: experiment.name.to_owned(),
+            part: part.name.clone(),
+            plan: Plan { engine: way.name().to_owned(), ..part.plan.clone() },
+            labels: vec!["4 KiB at random blocks".to_owned()],
+            steps: Vec::new(),
+            crashes: false,
+            recovers: false,
+            inserts: Some((way, inserts.clone())),
+        }
+    }
+
     /// The same so that the store is left as by a killed process, where it is to be; the process
     /// that runs it has to end without closing anything.
     #[must_use]
@@ -88,6 +107,11 @@ impl Stretch {
 /// Those of the run.
 pub fn run_stretch(stretch: &Stretch, dir: &Path) -> Result<Value> {
     let what = || format!("{}, {}", stretch.experiment, stretch.part);
+    if let Some((way, pages)) = &stretch.inserts {
+        let mut value = inserts::run(*way, pages, dir).with_context(what)?;
+        name_report(&mut value, stretch, None);
+        return Ok(value);
+    }
     let before = Instant::now();
     // Opened once more for the time alone: a run has other things to do first.
     let open_seconds = if stretch.recovers {
@@ -100,14 +124,21 @@ pub fn run_stretch(stretch: &Stretch, dir: &Path) -> Result<Value> {
     };
     let report = run_steps(&stretch.plan, &stretch.steps, dir, &mut Silent).with_context(what)?;
     let mut value = serde_json::to_value(&report)?;
-    if let Some(fields) = value.as_object_mut() {
+    name_report(&mut value, stretch, open_seconds);
+    Ok(value)
+}
+
+/// Puts the names of a stretch into its report.
+fn name_report(report: &mut Value, stretch: &Stretch, open_seconds: Option<f64>) {
+    if let Some(fields) = report.as_object_mut() {
+        // A run without an engine has no report of its own plan.
+        fields.entry("plan").or_insert_with(|| json!(stretch.plan));
         fields.insert("experiment".to_owned(), json!(stretch.experiment));
         fields.insert("part".to_owned(), json!(stretch.part));
         fields.insert("contender".to_owned(), json!(stretch.plan.engine));
         fields.insert("labels".to_owned(), json!(stretch.labels));
         fields.insert("open_seconds".to_owned(), json!(open_seconds));
     }
-    Ok(value)
 }
 
 /// What came of a part on an engine.
@@ -141,6 +172,20 @@ pub fn run_all(
     let mut results = Vec::new();
     for part in &experiment.parts {
         let mut by_engine = Vec::new();
+        if let Some(inserts) = &part.inserts {
+            for way in Way::ALL {
+                let dir = folder()?;
+                let stretch = Stretch::of_inserts(experiment, part, way, inserts);
+                let report = one(&stretch, &(*dir).as_ref().join("store"))?;
+                let came = match report.get("refused").and_then(Value::as_str) {
+                    Some(why) => Came::NotRun(why.to_owned()),
+                    None => Came::Reports(vec![report]),
+                };
+                by_engine.push((way.name().to_owned(), came));
+            }
+            results.push(PartResult { part: part.clone(), by_engine });
+            continue;
+        }
         for engine in engines {
             let came = match part.obstacle(engine) {
                 Some(why) => Came::NotRun(why.to_owned()),

@@ -12,8 +12,10 @@
 pub mod command;
 pub mod execute;
 mod flexdb;
+pub mod inserts;
 mod kdsep;
 mod novkv;
+mod reads;
 mod table;
 mod wayfinder;
 mod wisckey;
@@ -26,6 +28,7 @@ use crate::phase::Phase;
 use crate::runner::Plan;
 use crate::tuning::Tuning;
 
+pub use inserts::Inserts;
 pub use table::markdown;
 
 /// Fewest items and operations of a part.
@@ -173,6 +176,9 @@ pub struct Part {
     pub plan: Plan,
     /// In order.
     pub steps: Vec<Step>,
+    /// Pages that the file system itself inserts into a file as large as the items, instead of
+    /// steps on engines.
+    pub inserts: Option<Inserts>,
     /// What an engine must have.
     pub needs: Vec<Need>,
     /// What of the paper's part no engine here can show.
@@ -186,7 +192,16 @@ impl Part {
     #[must_use]
     pub fn new(name: impl Into<String>, paper: &str, plan: Plan, steps: Vec<Step>) -> Self {
         let (name, paper) = (name.into(), paper.to_owned());
-        Self { name, paper, plan, steps, needs: Vec::new(), lacks: None, note: None }
+        let needs = Vec::new();
+        Self { name, paper, plan, steps, inserts: None, needs, lacks: None, note: None }
+    }
+
+    /// A part without engines: `operations` pages inserted, for `seconds` at most.
+    #[must_use]
+    pub fn of_inserts(name: &str, paper: &str, plan: Plan, operations: u64, seconds: f64) -> Self {
+        let part = Self::new(name, paper, plan, Vec::new());
+        let (file_bytes, seed) = (part.data_bytes(), part.plan.seed);
+        Self { inserts: Some(Inserts { file_bytes, operations, seconds, seed }), ..part }
     }
 
     /// The same for engines that have something.

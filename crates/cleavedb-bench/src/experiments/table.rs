@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::execute::{Came, PartResult};
-use super::{Experiment, KEY_BYTES, Part, Scale};
+use super::{Experiment, KEY_BYTES, Part, Scale, reads};
 use crate::report::bytes;
 
 const HEADING: &str = "\
@@ -49,6 +49,15 @@ pub fn markdown(experiment: &Experiment, scale: Scale, results: &[PartResult]) -
 /// Everything a part sets.
 fn settings(part: &Part) -> String {
     let plan = &part.plan;
+    if let Some(inserts) = &part.inserts {
+        return format!(
+            "{}: a file of {}, {} pages inserted in {} s at most, buffered I/O, synced at the end",
+            part.name,
+            bytes(inserts.file_bytes),
+            inserts.operations,
+            inserts.seconds,
+        );
+    }
     let asked = plan.settings.tuning.asked();
     let asked: Vec<_> = asked.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let separate_at = plan.settings.tuning.separate_at;
@@ -117,6 +126,11 @@ fn rows(out: &mut String, result: &PartResult) {
                         paper = "";
                     }
                 }
+                if part.plan.settings.tuning.statistics {
+                    for told in reads::told(reports) {
+                        let _ = writeln!(out, "| {} | {told} | {engine} |{empty} |", part.name);
+                    }
+                }
             }
         }
     }
@@ -126,7 +140,7 @@ fn rows(out: &mut String, result: &PartResult) {
 }
 
 /// The phases of a report, each with the label of its step.
-fn labelled(report: &Value) -> impl Iterator<Item = (&str, &Value)> {
+pub(super) fn labelled(report: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let list = |name: &str| report.get(name).and_then(Value::as_array);
     let labels = list("labels").into_iter().flatten().map(|label| label.as_str().unwrap_or("?"));
     labels.zip(list("phases").into_iter().flatten())

@@ -31,7 +31,8 @@ fn parts_have_names_of_their_own_and_one_phase_a_step() {
         let names: BTreeSet<_> = experiment.parts.iter().map(|part| &part.name).collect();
         assert_eq!(names.len(), experiment.parts.len(), "{name}");
         for part in &experiment.parts {
-            assert!(!part.paper.is_empty() && !part.steps.is_empty(), "{}", part.name);
+            let does_something = part.steps.is_empty() == part.inserts.is_some();
+            assert!(!part.paper.is_empty() && does_something, "{}", part.name);
             for step in &part.steps {
                 let Step::Run { plan, .. } = step else { continue };
                 assert_eq!(plan.phases.len(), 1, "{}", part.name);
@@ -66,7 +67,7 @@ fn wisckey_loads_100_gb_at_each_size_and_says_that_all_is_separated() {
 #[test]
 fn novkv_puts_100_million_by_one_writer_and_reads_10_million_twice() {
     let experiment = full("novkv");
-    assert_eq!(experiment.parts.len(), 2 * novkv::VALUE_BYTES.len());
+    assert_eq!(experiment.parts.len(), 3 * novkv::VALUE_BYTES.len());
     let one = part(&experiment, "1024 B, cleaning");
     let reads = (Phase::ReadRandom, novkv::READS);
     assert_eq!(steps_of(one), [(Phase::FillReplace, novkv::PUTS), reads, reads]);
@@ -119,6 +120,10 @@ fn kdsep_changes_parts_of_100_gib_in_all_its_experiments() {
     }
     let motivation = experiment.parts.iter().filter(|part| part.name.starts_with("figures 2-3"));
     assert_eq!(motivation.count(), 2 * kdsep::READ_PERCENT.len());
+    let counted = experiment.parts.iter().filter(|part| part.plan.settings.tuning.statistics);
+    let counted: Vec<_> = counted.map(|part| part.name.as_str()).collect();
+    assert_eq!(counted.len(), 2 * kdsep::COUNTED_READ_PERCENT.len());
+    assert!(counted.iter().all(|name| name.starts_with("figure 4")), "{counted:?}");
     assert_eq!(part(&experiment, "Exp#2, UP2X").plan.num, kdsep::UP2X_ITEMS);
 }
 
@@ -144,6 +149,32 @@ fn flexdb_has_three_pairs_four_choices_and_four_clients() {
         _ => None,
     });
     assert_eq!(scans.collect::<Vec<_>>(), flexdb::SCAN_PAIRS);
+}
+
+#[test]
+fn flexdb_inserts_pages_by_the_file_system_alone() {
+    let experiment = full("flexdb");
+    let part = part(&experiment, "insert-range");
+    let inserts = part.inserts.as_ref().unwrap();
+    assert_eq!((inserts.operations, inserts.file_bytes), (flexdb::INSERTS, flexdb::DATA_BYTES));
+    let text = markdown(&experiment, Scale::new(1.0).unwrap(), &[]);
+    assert!(text.contains("not measured: inserting into the middle of a file by FlexSpace"));
+    let results = run_all(
+        &Experiment { parts: vec![part.clone()], ..experiment.clone() },
+        &["memory".to_owned()],
+        |stretch, _| {
+            let (way, _) = stretch.inserts.as_ref().unwrap();
+            Ok(match way {
+                inserts::Way::Range => serde_json::json!({"phases": [], "refused": "it cannot"}),
+                inserts::Way::Tail => serde_json::json!({"phases": [{"operations": 7}]}),
+            })
+        },
+        || Ok(Box::new(tempfile::tempdir()?)),
+    )
+    .unwrap();
+    let [range, tail] = results[0].by_engine.as_slice() else { panic!("{results:?}") };
+    assert!(matches!(&range.1, Came::NotRun(why) if why == "it cannot"));
+    assert!(matches!(&tail.1, Came::Reports(reports) if reports.len() == 1));
 }
 
 #[test]
@@ -178,6 +209,7 @@ fn runs_everything(name: &str, engine: &str) {
     let mut phases = 0;
     for result in &results {
         let runs = result.part.steps.iter().filter(|step| matches!(step, Step::Run { .. })).count();
+        let runs = runs + usize::from(result.part.inserts.is_some());
         match &result.by_engine[0].1 {
             Came::Reports(reports) => {
                 let done: Vec<_> = reports

@@ -9,6 +9,7 @@ use super::*;
 use crate::engine::Settings;
 use crate::engines;
 use crate::selftest::{SelfTest, check};
+use crate::tuning::Tuning;
 
 fn passes(name: &str) {
     let known = engines::find(name).unwrap();
@@ -72,7 +73,7 @@ fn parts_are_merged_right() {
             continue; // The self-tests say so.
         }
         let dir = tempfile::tempdir().unwrap();
-        let tuning = crate::tuning::Tuning { merges_parts: true, ..Default::default() };
+        let tuning = Tuning { merges_parts: true, ..Tuning::default() };
         let settings = Settings { memory_budget: 32 << 20, tuning, ..Settings::default() };
         let mut wanted: Vec<u8> = (0..2_000).map(|byte| byte as u8).collect();
         for round in 0..3u8 {
@@ -92,6 +93,46 @@ fn parts_are_merged_right() {
             engine.settle().unwrap();
             assert!(engine.get(b"key", &mut |value| got = value.to_vec()).unwrap());
             assert_eq!(got, wanted, "{name}, flushed");
+        }
+    }
+}
+
+/// Where gets end, how long values stored apart take, and which entries are operands.
+#[test]
+fn rocksdb_tells_of_its_reads_when_it_is_asked_to() {
+    for name in ["rocksdb", "rocksdb-blob"] {
+        if absent(name).is_some() {
+            continue; // The self-tests say so.
+        }
+        for statistics in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let tuning = Tuning { merges_parts: true, statistics, ..Tuning::default() };
+            let settings = Settings { memory_budget: 32 << 20, tuning, ..Settings::default() };
+            let engine = engines::open(name, &dir.path().join("db"), &settings).unwrap();
+            for key in 0..100u8 {
+                engine.put(&[key], &[key; 2_000]).unwrap();
+            }
+            engine.flush().unwrap();
+            for key in 0..40u8 {
+                engine.merge_part(&[key], 5, b"part").unwrap();
+            }
+            engine.flush().unwrap();
+            engine.settle().unwrap();
+            for key in 0..100u8 {
+                assert!(engine.get(&[key], &mut |_| ()).unwrap());
+            }
+            let stats = engine.stats();
+            if !statistics {
+                assert!(stats.read_counters.is_empty() && stats.detail.is_null());
+                continue;
+            }
+            let counters = stats.read_counters;
+            assert_eq!((counters["gets"], counters["operands applied"]), (100, 40), "{name}");
+            assert_eq!(counters["gets ended in level 0"], 100, "{counters:?}");
+            assert_eq!(counters["blob file reads"] > 0, name == "rocksdb-blob", "{counters:?}");
+            assert!(counters["file reads in level 0"] > 0, "{counters:?}");
+            assert_eq!(stats.detail["tables"][0]["entries"], 140);
+            assert_eq!(stats.detail["tables"][0]["operands"], 40);
         }
     }
 }

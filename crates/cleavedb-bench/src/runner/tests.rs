@@ -35,7 +35,8 @@ fn every_phase_counts_its_operations() {
             };
             assert_eq!(phase.operations, expected, "{}", phase.phase);
             let found = match phase.phase {
-                Phase::ReadRandom | Phase::YcsbC | Phase::MultiGet | Phase::SeekRandom => Some(300),
+                Phase::ReadRandom | Phase::YcsbC | Phase::MultiGet => Some(300),
+                Phase::SeekRandom | Phase::SeekReverse => Some(300),
                 Phase::ReadMissing | Phase::FillSeq | Phase::FillBatch => Some(0),
                 _ => None,
             };
@@ -173,6 +174,7 @@ fn wrong_answers_end_the_run() {
         Phase::ReadMissing,
         Phase::MultiGet,
         Phase::SeekRandom,
+        Phase::SeekReverse,
         Phase::Scan,
         Phase::YcsbF,
     ] {
@@ -196,9 +198,9 @@ fn adding_by_get_and_put_reads_what_it_wrote() {
 #[test]
 fn up2x_has_short_keys() {
     // Scans that begin at an item may run into them, and check their order.
-    let phases = vec![Phase::Up2x, Phase::SeekRandom];
+    let phases = vec![Phase::Up2x, Phase::SeekRandom, Phase::SeekReverse];
     let report = run_in_temp(&Plan { phases, operations: Some(4_000), ..tiny() }).unwrap();
-    let [counted, _] = report.phases.as_slice() else { panic!("{report}") };
+    let [counted, ..] = report.phases.as_slice() else { panic!("{report}") };
     let each = counted.user_bytes_written as f64 / (0.925 * 4_000.0);
     assert!((17.0..20.0).contains(&each), "{each}");
     assert!(counted.found > 0);

@@ -8,6 +8,8 @@ fn what_is_not_taken_is_named() {
     assert_eq!(tuning.not_taken(&["separate_at"]), "; not taken: file_bytes=1048576");
     assert_eq!(tuning.not_taken(&["separate_at", "file_bytes"]), "");
     assert_eq!(Tuning::default().not_taken(&[]), "");
+    let counting = Tuning { statistics: true, ..Tuning::default() };
+    assert_eq!(counting.not_taken(&[]), "; not taken: statistics=true");
     let off = Tuning { collects: Some(false), ..Tuning::default() };
     assert_eq!(off.not_taken(&[]), "; not taken: collects=false", "off is asked for, too");
 }

@@ -112,6 +112,21 @@ fn scans_cover_everything_once() {
 }
 
 #[test]
+fn seeks_differ_in_their_direction_alone() {
+    for (phase, reverse) in [(Phase::SeekRandom, false), (Phase::SeekReverse, true)] {
+        let all = steps(phase, Shape { operations: Some(500), ..shape(1) }, 0);
+        assert_eq!(all.len(), 500);
+        let mut places = HashSet::new();
+        for step in all {
+            let Step::Scan { item, pairs, reverse: down } = step else { panic!("{step:?}") };
+            assert_eq!((down, pairs), (reverse, shape(1).seek_pairs));
+            places.insert(item);
+        }
+        assert!(places.len() > 300, "{phase}: {}", places.len());
+    }
+}
+
+#[test]
 fn ycsb_mixes_have_their_shares() {
     let big = Shape { num: 20_000, operations: Some(20_000), ..shape(1) };
     let share = |phase: Phase, want: fn(&Step) -> bool| {

@@ -135,6 +135,9 @@ functions! {
         iter_seek_for_prev: (Handle, Bytes, usize);
         merge: (Handle, Handle, Bytes, usize, Bytes, usize, Error);
         writebatch_merge: (Handle, Bytes, usize, Bytes, usize);
+        property_value: (Handle, Bytes) -> *mut c_char;
+        options_enable_statistics: (Handle);
+        options_statistics_get_string: (Handle) -> *mut c_char;
         property_int: (Handle, Bytes, *mut u64) -> c_int;
         flushoptions_create: () -> Handle;
         flushoptions_destroy: (Handle);

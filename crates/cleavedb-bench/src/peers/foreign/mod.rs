@@ -11,6 +11,7 @@ mod batch;
 mod functions;
 mod parts;
 mod settings;
+mod statistics;
 mod store;
 
 use std::path::{Path, PathBuf};

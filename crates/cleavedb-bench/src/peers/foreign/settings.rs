@@ -25,8 +25,15 @@ const NO_COMPRESSION: i32 = 0;
 /// Settings that LevelDB has.
 const LEVELDB_TAKES: [&str; 4] = ["memtable_bytes", "file_bytes", "cache_bytes", "filter_bits"];
 /// Settings that every form of RocksDB has, and those of the form with blob files.
-const ROCKSDB_TAKES: [&str; 6] =
-    ["memtable_bytes", "file_bytes", "cache_bytes", "filter_bits", "size_ratio", "merges_parts"];
+const ROCKSDB_TAKES: [&str; 7] = [
+    "memtable_bytes",
+    "file_bytes",
+    "cache_bytes",
+    "filter_bits",
+    "size_ratio",
+    "merges_parts",
+    "statistics",
+];
 const BLOB_TAKES: [&str; 5] =
     ["separate_at", "separated_file_bytes", "collects", "age_cutoff", "garbage_share"];
 
@@ -85,6 +92,7 @@ pub(in crate::peers) fn open_leveldb(dir: &Path, settings: &Settings) -> Result<
         rocks: None,
         merges: false,
         merges_parts: false,
+        counts: false,
         options,
         sync: settings.sync,
         name: format!("leveldb {major}.{minor}"),
@@ -173,6 +181,7 @@ fn open_form(dir: &Path, settings: &Settings, form: Form) -> Result<Box<dyn Engi
         rocks: Some(rocks),
         merges: form == Form::Merge && !settings.tuning.merges_parts,
         merges_parts: settings.tuning.merges_parts,
+        counts: settings.tuning.statistics,
         options: parts.options,
         sync: settings.sync,
         name: "rocksdb".to_owned(),
@@ -238,6 +247,9 @@ fn options(common: &Common, rocks: &Rocks, settings: &Settings, jobs: usize) -> 
         if let Some(ratio) = tuning.size_ratio {
             (rocks.options_set_max_bytes_for_level_multiplier)(options, f64::from(ratio));
         }
+        if tuning.statistics {
+            (rocks.options_enable_statistics)(options);
+        }
         if tuning.merges_parts {
             (rocks.options_set_merge_operator)(options, parts::operator(rocks));
         }
@@ -273,6 +285,9 @@ fn tuned_text(tuning: &Tuning, form: Form) -> String {
     }
     if tuning.merges_parts {
         text.push_str("; merge operator of the benchmark that overwrites parts");
+    }
+    if tuning.statistics {
+        text.push_str("; statistics on");
     }
     let mut takes = ROCKSDB_TAKES.to_vec();
     if form == Form::Blob {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::batch::{Folded, Native};
 use super::functions::{Common, Handle, Rocks};
-use super::parts;
+use super::{parts, statistics};
 use crate::engine::{Engine, EngineStats, WriteBatch, overwrite};
 use crate::peers::shared::{self, Stripes};
 
@@ -23,6 +23,8 @@ pub(super) struct Store {
     pub(super) rocks: Option<Rocks>,
     pub(super) merges: bool,
     merges_parts: bool,
+    /// The options it was opened with, where they keep statistics.
+    counting: Option<Handle>,
     pub(super) db: Handle,
     pub(super) write_options: Handle,
     read_options: Handle,
@@ -46,6 +48,8 @@ pub(super) struct Opening<'a> {
     pub(super) rocks: Option<Rocks>,
     pub(super) merges: bool,
     pub(super) merges_parts: bool,
+    /// Whether the options keep statistics.
+    pub(super) counts: bool,
     pub(super) options: Handle,
     pub(super) sync: bool,
     pub(super) name: String,
@@ -61,6 +65,7 @@ impl Store {
             rocks,
             merges,
             merges_parts,
+            counts,
             options,
             sync,
             name,
@@ -89,6 +94,7 @@ impl Store {
             rocks,
             merges,
             merges_parts,
+            counting: counts.then_some(options),
             db,
             write_options,
             read_options,
@@ -190,6 +196,41 @@ impl Store {
         // SAFETY: the name ends with a zero, the figure is written during the call.
         let known = unsafe { (rocks.property_int)(self.db, name.as_ptr(), &raw mut figure) };
         if known == 0 { figure } else { 0 }
+    }
+
+    /// A text that the library made and gives away; empty where there is none.
+    ///
+    /// # Safety
+    /// `text` is null or ends with a zero, and nobody else frees it.
+    unsafe fn text(&self, text: *mut c_char) -> String {
+        if text.is_null() {
+            return String::new();
+        }
+        // SAFETY: the caller's promise; it is freed below.
+        let copy = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
+        // SAFETY: freed by the library that made it, and not used again.
+        unsafe { (self.common.free)(text.cast()) };
+        copy
+    }
+
+    fn property_text(&self, rocks: &Rocks, name: &str) -> String {
+        let Ok(name) = CString::new(name) else { return String::new() };
+        // SAFETY: the name ends with a zero; the text is made for the caller.
+        unsafe { self.text((rocks.property_value)(self.db, name.as_ptr())) }
+    }
+
+    /// Adds what RocksDB tells of its reads and of what its tables hold.
+    fn add_statistics(&self, rocks: &Rocks, options: Handle, stats: &mut EngineStats) {
+        // SAFETY: the options live until the store is closed; the text is made for the caller.
+        let text = unsafe { self.text((rocks.options_statistics_get_string)(options)) };
+        let files = self.property_text(rocks, "rocksdb.cf-file-histogram");
+        stats.read_counters = statistics::counters(&text, &files);
+        let level = |level: usize| {
+            let name = format!("rocksdb.aggregated-table-properties-at-level{level}");
+            self.property_text(rocks, &name)
+        };
+        let levels: Vec<_> = (0..statistics::LEVELS).map(level).collect();
+        stats.detail = serde_json::json!({ "tables": statistics::tables(&levels) });
     }
 }
 
@@ -410,6 +451,9 @@ impl Engine for Store {
                 sum(&[c"rocksdb.estimate-live-data-size", c"rocksdb.live-blob-file-size"]);
             stats.memory_bytes =
                 sum(&[c"rocksdb.block-cache-usage", c"rocksdb.estimate-table-readers-mem"]);
+            if let Some(options) = self.counting {
+                self.add_statistics(rocks, options, &mut stats);
+            }
         }
         stats
     }

@@ -265,8 +265,7 @@ impl LsmJob {
         let worth_keeping = self.shared.context.widths.table_bytes / KEPT_TABLE_PART;
         let (mut merged, mut kept) = (Vec::new(), Vec::new());
         for file in overlap {
-            if std::env::var("NOKEEP").is_ok()
-                || self.pick.reason == "manual"
+            if self.pick.reason == "manual"
                 || file.meta.bytes < worth_keeping
                 || self.any_key_within(inputs, file.hull())?
             {
