@@ -12,6 +12,7 @@ use crate::db::handle::{Handle, check_range, is_empty_range, key_range};
 use crate::db::{Durability, Keyspace};
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::commit::{Task, Work};
+use crate::engine::conditional::Members;
 use crate::index::KeyRange;
 use crate::log::batch::encode_record;
 use crate::log::separated::{SeparatedPut, Slot, encode_separated};
@@ -153,6 +154,8 @@ impl Operations {
             sync: durability == Durability::Sync,
             frees_space: taken.only_deletes,
             condition: None,
+            members: Members::default(),
+            purpose: None,
             afterwards: None,
         })
     }

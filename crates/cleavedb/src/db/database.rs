@@ -1,13 +1,14 @@
 //! The database handle.
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::base::error::Result;
 use crate::base::sync::Arc;
 use crate::db::handle::Handle;
 use crate::db::{
-    Batch, Durability, Keyspace, KeyspaceInfo, KeyspaceOptions, Options, Snapshot, Stats,
-    VerifyReport,
+    Batch, Durability, Keyspace, KeyspaceInfo, KeyspaceOptions, Options, Reclaimed, Snapshot,
+    Stats, VerifyReport,
 };
 use crate::engine::commit::{Task, Work};
 use crate::index::KeyRange;
@@ -115,6 +116,37 @@ impl Db {
             self.handle.engine.compact_range(&keyspace, KeyRange::default())?;
         }
         Ok(())
+    }
+
+    /// Gives back the room of values that were overwritten or deleted, now, and waits: collects all
+    /// value files of which enough is garbage, for at most `time_limit` (`None`: as long as it
+    /// takes). The database does this by itself in the background; this is for whoever wants the
+    /// room at once. `progress` is called with what has been done so far.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = cleavedb::Db::open(dir.path().join("db"))?;
+    /// let files = db.keyspace("files", cleavedb::KeyspaceOptions::new().separate_at(Some(1024)))?;
+    /// for number in 0..100 {
+    ///     files.put(format!("{number}"), [7; 4096])?;
+    /// }
+    /// files.delete_range("0"..)?;
+    /// let reclaimed = db.reclaim(None, &mut |_| {})?;
+    /// assert!(reclaimed.is_complete && reclaimed.bytes_freed > 100 * 4096);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::flush`]; what kept a file from being collected: `Corruption`, `Io`, or a merge
+    /// operator's failure.
+    pub fn reclaim(
+        &self,
+        time_limit: Option<Duration>,
+        progress: &mut dyn FnMut(Reclaimed),
+    ) -> Result<Reclaimed> {
+        self.handle.check_writable()?;
+        let done = self.handle.engine.reclaim(time_limit, &mut |so_far| progress(so_far.into()))?;
+        Ok(done.into())
     }
 
     /// Waits until no background work is due (flushes and compactions have caught up).

@@ -25,6 +25,6 @@ pub use keyspace::{Keyspace, KeyspaceInfo};
 pub use options::{KeyspaceOptions, Options};
 pub use snapshot::Snapshot;
 pub use stats::{
-    CacheStats, EventCounts, Histogram, KeyspaceStats, LevelStats, Problem, StallStats, Stats,
-    VerifyReport,
+    CacheStats, CollectionStats, EventCounts, Histogram, KeyspaceStats, LevelStats, Problem,
+    Reclaimed, StallStats, Stats, VerifyReport,
 };

@@ -32,6 +32,7 @@ pub struct Options {
     pub(crate) direct_writes: bool,
     pub(crate) open_files_max: usize,
     pub(crate) reserve_bytes: u64,
+    pub(crate) space_amplification_max: f64,
     pub(crate) merge_operators: Vec<Arc<dyn MergeOperator>>,
     #[cfg(feature = "sim")]
     pub(crate) environment: Option<crate::sim::Environment>,
@@ -55,6 +56,7 @@ impl Default for Options {
             direct_writes: false,
             open_files_max: 512,
             reserve_bytes: 64 << 20,
+            space_amplification_max: 1.25,
             merge_operators: Vec::new(),
             #[cfg(feature = "sim")]
             environment: None,
@@ -147,6 +149,14 @@ impl Options {
         /// compaction can go on. Default: 64 MiB. Zero: none.
         reserve_bytes: u64
     }
+    setter! {
+        /// Bytes of value files by bytes of the live records in them, at most. Default: 1.25.
+        /// Range: 1.05 to 10. Lower keeps less of what was overwritten or deleted on disk, and
+        /// moves live values more often: each byte freed costs about 1 / (this - 1) bytes moved.
+        /// Collection begins at 60 % of the garbage allowed, is urgent at 85 %, and slows writers
+        /// down at 100 %. Two segments of garbage (128 MiB) are allowed in any case.
+        space_amplification_max: f64
+    }
 
     /// Registers a merge operator by its name; keyspaces refer to it. The built-in operators are
     /// registered already.
@@ -203,6 +213,11 @@ impl Options {
             let least = OPEN_FILES_MIN;
             return Err(Error::invalid(format!("open_files_max must be at least {least}")));
         }
+        if !SPACE_AMPLIFICATION.contains(&self.space_amplification_max) {
+            let (least, most) = (SPACE_AMPLIFICATION.start(), SPACE_AMPLIFICATION.end());
+            let message = format!("space_amplification_max must be {least} to {most}");
+            return Err(Error::invalid(message));
+        }
         Ok(())
     }
 
@@ -253,6 +268,7 @@ impl Options {
             direct_writes: self.direct_writes,
             open_files_max: self.open_files_max,
             reserve_bytes: self.reserve_bytes,
+            space_amplification_max: self.space_amplification_max,
             operators: self.merge_operators,
         }
     }
@@ -262,6 +278,8 @@ impl Options {
 const MEMORY_BUDGET_MIN: u64 = 1 << 20;
 /// Smallest limit of open tables: a compaction's inputs and a reader's levels.
 const OPEN_FILES_MIN: usize = 16;
+/// Below, collection would do nothing else; above, it would do nothing.
+const SPACE_AMPLIFICATION: std::ops::RangeInclusive<f64> = 1.05..=10.0;
 
 /// How to create (or find) a keyspace. What is recorded at creation must match afterwards.
 #[derive(Clone, Debug, Default)]

@@ -9,6 +9,7 @@ use crate::base::error::{Error, Result};
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering::Relaxed;
 use crate::engine::Engine;
+use crate::engine::gc::on_demand;
 use crate::engine::metrics::Operation;
 use crate::engine::pacing::Reason;
 use crate::index::IndexSpace;
@@ -74,6 +75,48 @@ pub struct ValueStats {
     pub live_bytes: u64,
 }
 
+/// Garbage collection of value files since open.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CollectionStats {
+    /// Files read to their end, their live values put again.
+    pub files_collected: u64,
+    /// Files removed: collected ones, and those that nothing named any more.
+    pub files_removed: u64,
+    /// Files left alone since they could not be collected: damaged, or of a keyspace whose merge
+    /// operator is not registered.
+    pub files_refused: u64,
+    /// Collected files that a snapshot keeps.
+    pub files_waiting: u64,
+    /// Bytes read for it.
+    pub bytes_read: u64,
+    /// Bytes of records put again.
+    pub bytes_moved: u64,
+    /// Bytes of the files removed.
+    pub bytes_freed: u64,
+    /// Records put again.
+    pub records_moved: u64,
+    /// Records met that were not their key's value any more.
+    pub records_dead: u64,
+    /// Records whose key was written between the look and the move, and which were looked at
+    /// again.
+    pub races_lost: u64,
+}
+
+/// What [`Db::reclaim`](crate::Db::reclaim) did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Reclaimed {
+    /// Value files that are gone.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes_freed: u64,
+    /// Bytes of live values that were put again.
+    pub bytes_moved: u64,
+    /// Collected files that go once the snapshots are dropped that still read them.
+    pub files_waiting: u64,
+    /// Whether everything worth it was done, rather than the time up.
+    pub is_complete: bool,
+}
+
 /// The block cache.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CacheStats {
@@ -126,7 +169,8 @@ pub struct EventCounts {
 pub struct Stats {
     /// Key and value bytes of all writes accepted.
     pub user_bytes_written: u64,
-    /// Bytes written to files, by purpose (journal, values, flush, compaction, manifest, other).
+    /// Bytes written to files, by purpose (journal, values, gc, flush, compaction, manifest,
+    /// other).
     pub bytes_written: BTreeMap<String, u64>,
     /// Bytes read from files, by purpose.
     pub bytes_read: BTreeMap<String, u64>,
@@ -151,6 +195,8 @@ pub struct Stats {
     pub keyspaces: Vec<KeyspaceStats>,
     /// Value files.
     pub values: ValueStats,
+    /// Their garbage collection.
+    pub collection: CollectionStats,
     /// Block cache.
     pub cache: CacheStats,
     /// Writers held back, by reason.
@@ -232,6 +278,7 @@ impl Stats {
             events: events_of(engine, &keyspaces),
             keyspaces: keyspaces.into_iter().map(|(keyspace, _)| keyspace).collect(),
             values,
+            collection: collection_of(engine),
             cache,
             stalls: stalls_of(engine),
             latencies: latencies_of(engine),
@@ -282,6 +329,22 @@ fn values_of(engine: &Engine) -> ValueStats {
     }
 }
 
+fn collection_of(engine: &Engine) -> CollectionStats {
+    let figures = &engine.metrics.collection;
+    CollectionStats {
+        files_collected: figures.collected.load(Relaxed),
+        files_removed: figures.files_removed.load(Relaxed),
+        files_refused: figures.refused.load(Relaxed),
+        files_waiting: engine.gc.files_waiting(),
+        bytes_read: engine.io.meter.bytes_read(Purpose::Collection),
+        bytes_moved: figures.bytes_moved.load(Relaxed),
+        bytes_freed: figures.bytes_freed.load(Relaxed),
+        records_moved: figures.records_moved.load(Relaxed),
+        records_dead: figures.records_dead.load(Relaxed),
+        races_lost: figures.races_lost.load(Relaxed),
+    }
+}
+
 fn events_of(engine: &Engine, keyspaces: &[(KeyspaceStats, IndexSpace)]) -> EventCounts {
     let metrics = &engine.metrics;
     let sum = |value: &dyn Fn(&IndexSpace) -> u64| {
@@ -327,6 +390,14 @@ fn latencies_of(engine: &Engine) -> BTreeMap<String, Histogram> {
             (operation.name().to_owned(), histogram)
         })
         .collect()
+}
+
+impl From<on_demand::Reclaimed> for Reclaimed {
+    fn from(done: on_demand::Reclaimed) -> Self {
+        let on_demand::Reclaimed { files, bytes_freed, bytes_moved, files_waiting, is_complete } =
+            done;
+        Self { files, bytes_freed, bytes_moved, files_waiting, is_complete }
+    }
 }
 
 impl VerifyReport {

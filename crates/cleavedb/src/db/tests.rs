@@ -3,6 +3,7 @@
 mod admin;
 mod background;
 mod basics;
+mod collection;
 mod concurrency;
 mod forged;
 mod journal;

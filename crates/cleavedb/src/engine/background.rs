@@ -43,6 +43,10 @@ struct Running {
     /// Steps that are done but have not queued yet what is due after them.
     settling: usize,
     housekeeping: bool,
+    /// A value file is being collected, or it is found out whether one is to be.
+    collecting: bool,
+    /// Collection may have become due since then.
+    collection_asked: bool,
     /// The disk was full when a step last ran; it is tried again when room is made.
     full: FullDisk,
     /// Counts changes, so that waiters notice each.
@@ -52,7 +56,7 @@ struct Running {
 impl Running {
     /// The full disk that keeps background work from getting any further.
     fn hopeless(&self) -> Option<Error> {
-        let idle = !self.flushing && self.compactions == 0;
+        let idle = !self.flushing && self.compactions == 0 && !self.collecting;
         self.full.error().filter(|_| idle).cloned()
     }
 }
@@ -92,6 +96,7 @@ impl Engine {
             let engine = Arc::clone(self);
             self.io.executor.submit(Priority::Flush, Box::new(move || engine.flush_step()));
         }
+        self.schedule_collection(&mut running);
         running.asked |= running.compactions >= self.io.executor.parallelism();
         while running.compactions < self.io.executor.parallelism()
             && running.full.compaction.is_none()
@@ -102,6 +107,45 @@ impl Engine {
                 .executor
                 .submit(Priority::Compaction, Box::new(move || engine.compaction_step()));
         }
+    }
+
+    /// Queues collection of value files, one at a time.
+    fn schedule_collection(self: &Arc<Self>, running: &mut Running) {
+        if !self.has_value_files() {
+            return;
+        }
+        if running.collecting {
+            running.collection_asked = true;
+            return;
+        }
+        running.collecting = true;
+        let engine = Arc::clone(self);
+        self.io.executor.submit(Priority::Compaction, Box::new(move || engine.collection_step()));
+    }
+
+    fn collection_step(self: Arc<Self>) {
+        self.remove_obsolete_if_full();
+        // This step sees what was asked for up to here.
+        self.background.running.lock().collection_asked = false;
+        let outcome = self.collect_once();
+        // It waits for room: that is nobody's failure but its own (B2).
+        let mut goes_on = match &outcome {
+            Ok(has_worked) => *has_worked,
+            Err(error) => self.settle(Some(error)).again,
+        };
+        self.finished(|running| {
+            running.collecting = false;
+            goes_on |= std::mem::take(&mut running.collection_asked);
+            running.settling += usize::from(goes_on);
+        });
+        if goes_on {
+            self.go_on();
+        }
+    }
+
+    /// Whether a value file is being collected.
+    pub(crate) fn is_collecting(&self) -> bool {
+        self.background.running.lock().collecting
     }
 
     /// Queues housekeeping, unless it is queued already.
@@ -279,10 +323,11 @@ impl Engine {
         if self.health.is_closed() {
             return;
         }
-        if !self.health.is_stopped()
-            && let Err(error) = self.remove_dead_value_files()
-        {
-            tracing::warn!(%error, "dead value files stay");
+        if !self.health.is_stopped() {
+            let removed = self.remove_dead_value_files().and_then(|_| self.remove_collected());
+            if let Err(error) = removed {
+                tracing::warn!(%error, "value files that nobody needs stay");
+            }
         }
         self.remove_obsolete();
         self.balance_memory();
@@ -416,6 +461,7 @@ impl Engine {
         let running = self.background.running.lock();
         !running.flushing
             && running.compactions == 0
+            && !running.collecting
             && running.settling == 0
             && self.view.load().frozen.is_empty()
     }
@@ -434,7 +480,8 @@ impl Engine {
         })
     }
 
-    fn last_frozen(&self) -> Seq {
+    /// Last seq that is frozen or flushed.
+    pub(crate) fn last_frozen(&self) -> Seq {
         let view = self.view.load();
         let flushed = self.flushed.load(Ordering::Acquire);
         view.frozen.first().map_or(flushed, |frozen| frozen.last_seq)
@@ -461,6 +508,7 @@ impl Engine {
 
     /// Waits until no background work is due.
     pub(crate) fn wait_idle(self: &Arc<Self>) -> Result<()> {
+        self.gc.look_anew();
         self.schedule();
         self.wait_with_retries(None, || {
             self.health.check_writable()?;

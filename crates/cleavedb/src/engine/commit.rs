@@ -15,10 +15,11 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::base::sync::{Arc, Condvar, Mutex, hint, thread};
 use crate::engine::Engine;
-use crate::engine::conditional::Condition;
+use crate::engine::conditional::{Condition, Members};
 use crate::engine::lane::{Group, GroupPlace, LaneId};
 use crate::engine::metrics::Operation;
 use crate::engine::pacing::Reason;
+use crate::io::Purpose;
 use crate::log::batch::{BatchReader, Record, Separated};
 use crate::log::format::{FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FrameRef};
 use crate::log::separated::Slot;
@@ -34,6 +35,8 @@ pub(crate) enum Task {
     Freeze,
     /// Seal the open segments and begin the next ones.
     Roll,
+    /// Seal the open value segment, if any, and begin the next one.
+    RollValues,
     /// Seal the open segments for good: nothing is accepted afterwards.
     Seal,
 }
@@ -56,6 +59,10 @@ pub(crate) struct Work {
     pub(crate) frees_space: bool,
     /// Written only if this holds.
     pub(crate) condition: Option<Condition>,
+    /// What must hold of each operation, where they are written one without the other.
+    pub(crate) members: Members,
+    /// What the bytes count as; `None`: as the lane's.
+    pub(crate) purpose: Option<Purpose>,
     /// Done under leadership after a control task: nothing is appended meanwhile.
     pub(crate) afterwards: Option<Afterwards>,
 }
@@ -75,13 +82,15 @@ impl Work {
             sync: false,
             frees_space: true,
             condition: None,
+            members: Members::default(),
+            purpose: None,
             afterwards: None,
         }
     }
 
     /// Whether it can share a group with other writes.
     fn is_plain(&self) -> bool {
-        self.task == Task::Write && self.condition.is_none()
+        self.task == Task::Write && self.condition.is_none() && self.members.is_empty()
     }
 
     /// The lane it is for; `None` where there is nothing to log.
@@ -221,9 +230,9 @@ impl Engine {
     }
 
     /// Leads one group: logs it, hands leadership on, inserts, publishes, wakes the followers.
-    fn lead(self: &Arc<Self>, own: Work) -> Result<()> {
+    fn lead(self: &Arc<Self>, mut own: Work) -> Result<()> {
         let followers = self.gather(&own);
-        let logged = self.log_group(&own, &followers);
+        let logged = self.log_group(&mut own, &followers);
         self.hand_over();
         let outcome = match logged {
             Ok(Some(logged)) => {
@@ -297,13 +306,18 @@ impl Engine {
             Task::Write => return Ok(false),
             Task::Freeze => self.freeze_active()?,
             Task::Roll => self.roll_lanes()?,
+            Task::RollValues => self.roll_lane(LaneId::Values)?,
             Task::Seal => self.seal_last_segment()?,
         }
         own.afterwards.as_ref().map_or(Ok(true), |then| then(self).map(|()| true))
     }
 
     /// The leader's part under leadership. `None`: a control task, nothing to insert.
-    fn log_group(self: &Arc<Self>, own: &Work, followers: &[Follower]) -> Result<Option<Logged>> {
+    fn log_group(
+        self: &Arc<Self>,
+        own: &mut Work,
+        followers: &[Follower],
+    ) -> Result<Option<Logged>> {
         self.health.check_writable()?;
         if self.sealed.load(Ordering::Acquire) {
             return Err(Error::new(ErrorKind::Closed, "the database is being closed"));
@@ -311,10 +325,8 @@ impl Engine {
         if self.run_control_task(own)? {
             return Ok(None);
         }
-        if let Some(condition) = &own.condition {
-            self.wait_turn(self.commits.allocated.load(Ordering::Relaxed));
-            condition.check(self)?;
-        }
+        self.check_conditions(own)?;
+        let own = &*own;
         let frees_space = own.frees_space && followers.iter().all(|f| f.work.frees_space);
         self.check_space(frees_space)?;
         let lane = members(own, followers).find_map(Work::lane);
@@ -345,7 +357,7 @@ impl Engine {
             // At a million operations a second that takes two thousand years.
             return Err(Error::corruption("the sequence numbers are used up"));
         }
-        let group = Group { frames: &frames, slots: &slots, last_seq };
+        let group = Group { frames: &frames, slots: &slots, last_seq, purpose: own.purpose };
         let place = match lane {
             Some(lane) => self.append_group(lane, &group, frees_space)?,
             None => None,
@@ -365,6 +377,18 @@ impl Engine {
         self.metrics.commit_groups.fetch_add(1, Ordering::Relaxed);
         let memtable = Arc::clone(&self.view.load().active);
         Ok(Some(Logged { base_seq, last_seq, memtable, place }))
+    }
+
+    /// The leader's look at what must hold for its own work, when every earlier write is visible.
+    fn check_conditions(&self, own: &mut Work) -> Result<()> {
+        if own.condition.is_none() && own.members.is_empty() {
+            return Ok(());
+        }
+        self.wait_turn(self.commits.allocated.load(Ordering::Relaxed));
+        if let Some(condition) = &own.condition {
+            condition.check(self)?;
+        }
+        Members::take_out(own, self)
     }
 
     /// Freezes the memtable or rolls the lane where either is full.

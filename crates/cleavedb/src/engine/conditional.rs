@@ -1,13 +1,22 @@
 //! Conditional commit: "iff the newest seq of key k is still n", one primitive for
-//! compare-and-swap, and later for garbage collection and folds.
+//! compare-and-swap and garbage collection, later for folds.
+//!
+//! A work has one condition, without which nothing of it is written, or a list of *members*, each
+//! an operation with its own: those whose condition fails drop out, the others are written as one
+//! batch.
+
+use std::ops::Range;
 
 use crate::base::entry::{KeyspaceId, SEQ_MAX, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::sync::Arc;
+use crate::base::marks::mark;
+use crate::base::planted::planted;
 use crate::base::sync::atomic::Ordering;
+use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::commit::{Task, Work};
+use crate::log::separated::Slot;
 
 /// The condition of one commit; checked by the leader, when every earlier write is visible.
 pub(crate) struct Condition {
@@ -25,12 +34,91 @@ impl Condition {
     /// What was written since the read is in the memtables, unless a flush took it out of them;
     /// only then is the index asked, so the leader does not read the disk in the usual case.
     pub(crate) fn check(&self, engine: &Engine) -> Result<()> {
+        if self.holds(engine)? { Ok(()) } else { Err(conflict()) }
+    }
+
+    /// Whether the key is still as it was read.
+    fn holds(&self, engine: &Engine) -> Result<bool> {
         let newest = if engine.flushed.load(Ordering::Acquire) <= self.read_seq {
             engine.newest_in_memtables(self.keyspace, &self.key)
         } else {
             engine.look_up(self.keyspace, &self.key, Some(SEQ_MAX))?.newest_seq
         };
-        if newest > self.read_seq { Err(conflict()) } else { Ok(()) }
+        Ok(newest <= self.read_seq)
+    }
+}
+
+/// One operation of a batch, written only if its condition holds.
+pub(crate) struct Member {
+    /// When to write it.
+    pub(crate) condition: Condition,
+    /// Its record in the payload.
+    pub(crate) record: Range<usize>,
+}
+
+/// The operations of a batch, in their order, where each has a condition.
+#[derive(Default)]
+pub(crate) struct Members {
+    /// All of them; none: the batch is written whole.
+    pub(crate) list: Vec<Member>,
+    /// Where the leader says which of them dropped out.
+    pub(crate) dropped: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Members {
+    /// Whether the batch is one of conditions.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Takes out of a batch what must not be written. Under leadership, every earlier write is
+    /// visible: so nothing changes a key between this look and the batch.
+    pub(crate) fn take_out(work: &mut Work, engine: &Engine) -> Result<()> {
+        let mut dropped = Vec::new();
+        for (number, member) in work.members.list.iter().enumerate() {
+            if !member.is_to_be_written(engine)? {
+                dropped.push(number);
+            }
+        }
+        if !dropped.is_empty() {
+            work.keep_members(|number| dropped.binary_search(&number).is_err());
+        }
+        *work.members.dropped.lock() = dropped;
+        Ok(())
+    }
+}
+
+impl Member {
+    fn is_to_be_written(&self, engine: &Engine) -> Result<bool> {
+        if planted!("gc_unconditional") {
+            return Ok(true);
+        }
+        let keyspace = engine.catalogue.lock().numbered(self.condition.keyspace);
+        if keyspace.is_none_or(|keyspace| keyspace.dropped.load(Ordering::Acquire)) {
+            mark!("member_of_dropped_keyspace");
+            return Ok(false);
+        }
+        self.condition.holds(engine)
+    }
+}
+
+impl Work {
+    /// Leaves only these members in the batch; the others' records go, the rest moves up.
+    fn keep_members(&mut self, is_kept: impl Fn(usize) -> bool) {
+        let mut payload = Vec::with_capacity(self.payload.len());
+        let mut slots = Vec::with_capacity(self.slots.len());
+        let mut count = 0;
+        for (number, member) in self.members.list.iter().enumerate() {
+            if !is_kept(number) {
+                continue;
+            }
+            let start = payload.len() as u32;
+            payload.extend_from_slice(self.payload.get(member.record.clone()).unwrap_or_default());
+            let slot = self.slots.iter().find(|slot| slot.operation as usize == number);
+            slots.extend(slot.map(|slot| Slot { operation: count, start, ..*slot }));
+            count += 1;
+        }
+        (self.payload, self.slots, self.count) = (payload, slots, count);
     }
 }
 

@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::engine::pacing::Reason;
 use crate::engine::state::Publication;
 use crate::io::{DiskFile, Purpose};
+use crate::log::footer::Line;
 use crate::log::format::{SEGMENT_HEADER_BYTES, Sealed};
 use crate::log::writer::{AppendError, BlankSegment, SegmentSpec, SegmentWriter};
 use crate::values::edit::{SealedValues, ValuesEdit};
@@ -124,6 +125,11 @@ impl Lane {
     /// Bytes in the open segment.
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The records of the open value segment.
+    pub(crate) fn open_lines(&self) -> Option<(FileId, Vec<Line>)> {
+        self.writer.lock().as_ref()?.lines()
     }
 
     /// Whether no open segment holds a frame.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::base::sync::figures::{AtomicU64, Ordering};
+use crate::engine::gc::figures::CollectionFigures;
 use crate::engine::pacing::Reason;
 
 /// Operations whose latency is kept.
@@ -167,6 +168,8 @@ pub(crate) struct Metrics {
     pub(crate) compactions_running: AtomicU64,
     /// Most compactions that ever ran at once.
     pub(crate) compactions_running_max: AtomicU64,
+    /// Garbage collection of value files.
+    pub(crate) collection: CollectionFigures,
     /// Bytes pinned by live iterators.
     pub(crate) iterator_bytes: AtomicU64,
 }

@@ -3,7 +3,7 @@
 //!
 //! Lock order, outer to inner: `creating` > commit leadership > `logs.syncing` > `manifest` >
 //! `catalogue` > an index's own > `publish` > a lane's `writer` and `tail`, `logs.reach`,
-//! `snapshots`.
+//! `snapshots`, what garbage collection knows.
 //! Nothing here holds a lock while it runs user code.
 
 pub(crate) mod background;
@@ -17,6 +17,7 @@ pub(crate) mod destroy;
 pub(crate) mod directory;
 pub(crate) mod effective;
 pub(crate) mod flush;
+pub(crate) mod gc;
 pub(crate) mod health;
 pub(crate) mod keyspaces;
 pub(crate) mod lane;

@@ -16,6 +16,8 @@ pub(crate) struct Pressure {
     pub(crate) level0_runs: usize,
     /// Bytes that compaction owes, all keyspaces.
     pub(crate) pending_bytes: u64,
+    /// Garbage in value files, in percent of what is allowed.
+    pub(crate) value_garbage: u64,
 }
 
 /// Why a writer waits.
@@ -35,11 +37,13 @@ pub(crate) enum Reason {
     Freeze,
     /// Groups logged before are still on their way into the memtable.
     Publication,
+    /// Too much garbage in value files.
+    ValueGarbage,
 }
 
 impl Reason {
     /// All reasons, in the order of their counters.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Memtables,
         Self::Level0,
         Self::Compaction,
@@ -47,6 +51,7 @@ impl Reason {
         Self::JournalSync,
         Self::Freeze,
         Self::Publication,
+        Self::ValueGarbage,
     ];
 
     /// The word in statistics and events.
@@ -59,6 +64,7 @@ impl Reason {
             Self::JournalSync => "journal_sync",
             Self::Freeze => "memtable_freeze",
             Self::Publication => "predecessor",
+            Self::ValueGarbage => "value_garbage",
         }
     }
 }
@@ -84,6 +90,10 @@ const LEVEL0_STOP: usize = 5;
 /// Debt, in first levels, at which pacing begins and at which writers stop.
 const DEBT_PACE: u64 = 16;
 const DEBT_STOP: u64 = 128;
+/// Percent of the garbage allowed at which pacing begins and at which delays are longest. Writers
+/// never stop for it: collection itself is a writer.
+const GARBAGE_PACE: u64 = 100;
+const GARBAGE_LONGEST: u64 = 150;
 
 /// Decides for a write of `bytes`.
 pub(crate) fn pace(pressure: Pressure, bytes: u64, widths: &Widths) -> Pace {
@@ -105,6 +115,9 @@ pub(crate) fn pace(pressure: Pressure, bytes: u64, widths: &Widths) -> Pace {
     }
     let (worst, reason) =
         if level0 >= debt { (level0, Reason::Level0) } else { (debt, Reason::Compaction) };
+    let garbage = overshoot(pressure.value_garbage, GARBAGE_PACE, GARBAGE_LONGEST).min(1.0);
+    let (worst, reason) =
+        if garbage > worst { (garbage, Reason::ValueGarbage) } else { (worst, reason) };
     if worst <= 0.0 {
         return Pace::Free;
     }

@@ -12,11 +12,16 @@ impl Engine {
     /// Removes value files that no index entry names and that hold nothing unflushed (rule R8). The
     /// newest one stays: what a crash left newer than all that the manifest names was begun, and
     /// named, after it, so its edit must have been lost.
-    pub(crate) fn remove_dead_value_files(&self) -> Result<()> {
+    pub(crate) fn remove_dead_value_files(&self) -> Result<bool> {
         let dead = self.dead_value_files(&self.view.load().values);
         if dead.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
+        let freed: u64 = {
+            let view = self.view.load();
+            let files = dead.iter().filter_map(|&id| view.values.get(id));
+            files.filter_map(|entry| entry.state.sealed).map(|values| values.sealed.bytes).sum()
+        };
         let edits: Vec<_> = dead.iter().map(|&id| ValuesEdit::Removed { id }).collect();
         // Housekeeping may run twice at a time.
         let is_unchanged = || {
@@ -25,11 +30,13 @@ impl Engine {
         };
         let sections = vec![ValuesEdit::encode(&edits)];
         let draft = Draft { sections, condition: Some(&is_unchanged), ..Draft::default() };
-        if self.commit_draft(draft, |_| Ok(Publication::default()))? {
-            mark!("dead_value_file_removed");
+        let is_done = self.commit_draft(draft, |_| Ok(Publication::default()))?;
+        if is_done {
+            mark!("gc_removed_dead_unread");
+            self.metrics.collection.removed(dead.len() as u64, freed);
             tracing::info!(files = dead.len(), reason = "no entry names it", "value files removed");
         }
-        Ok(())
+        Ok(is_done)
     }
 
     fn dead_value_files(&self, values: &ValueFiles) -> Vec<FileId> {

@@ -25,6 +25,7 @@ use crate::engine::catalogue::{Catalogue, KeyspaceEdit, KeyspaceState, Placement
 use crate::engine::commit::CommitQueue;
 use crate::engine::described::Described;
 use crate::engine::directory::{create_folders, sync_folders};
+use crate::engine::gc::Collection;
 use crate::engine::health::Health;
 use crate::engine::lane::{JournalEdit, Lane, LaneId, Segment};
 use crate::engine::lock::{lock_for_reading, lock_for_writing};
@@ -167,6 +168,7 @@ impl Engine {
             health: Health::default(),
             metrics: Arc::new(Metrics::default()),
             background: Background::default(),
+            gc: Collection::default(),
             pressure: PressureGauge::default(),
             reserve: Reserve::default(),
             cancelled: Arc::new(AtomicBool::new(false)),

@@ -15,14 +15,22 @@ pub(crate) struct PressureGauge {
     frozen: AtomicUsize,
     level0_runs: AtomicUsize,
     pending_bytes: AtomicU64,
+    /// Garbage in value files, in percent of what is allowed.
+    value_garbage: AtomicU64,
 }
 
 impl PressureGauge {
+    /// Notes the garbage in value files, as a share of what is allowed.
+    pub(crate) fn set_value_garbage(&self, share: f64) {
+        self.value_garbage.store((share * 100.0) as u64, Ordering::Relaxed);
+    }
+
     fn read(&self) -> Pressure {
         Pressure {
             frozen: self.frozen.load(Ordering::Relaxed),
             level0_runs: self.level0_runs.load(Ordering::Relaxed),
             pending_bytes: self.pending_bytes.load(Ordering::Relaxed),
+            value_garbage: self.value_garbage.load(Ordering::Relaxed),
         }
     }
 }

@@ -68,6 +68,8 @@ pub(crate) struct Settings {
     pub(crate) open_files_max: usize,
     /// Bytes given up when the disk is full.
     pub(crate) reserve_bytes: u64,
+    /// Bytes of value files by bytes of live records, at most.
+    pub(crate) space_amplification_max: f64,
     /// The user's merge operators; the built-in ones need no registration.
     pub(crate) operators: Vec<SharedOperator>,
 }

@@ -14,6 +14,7 @@ use crate::base::widths::Widths;
 use crate::engine::background::Background;
 use crate::engine::catalogue::{Catalogue, KeyspaceEdit, KeyspaceState};
 use crate::engine::commit::CommitQueue;
+use crate::engine::gc::Collection;
 use crate::engine::health::Health;
 use crate::engine::lane::{JournalEdit, Lane};
 use crate::engine::logs::Logs;
@@ -79,6 +80,8 @@ pub(crate) struct Engine {
     pub(crate) health: Health,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) background: Background,
+    /// Garbage collection of value files.
+    pub(crate) gc: Collection,
     pub(crate) pressure: PressureGauge,
     pub(crate) reserve: Reserve,
     /// Set at close: running compactions give up.

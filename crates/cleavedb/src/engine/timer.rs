@@ -2,6 +2,7 @@
 //! housekeeping, so that a buffered write waits no longer than that for its sync.
 
 use crate::base::error::{Error, Result};
+use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{Arc, Condvar, Mutex, thread};
 use crate::engine::Engine;
 
@@ -34,6 +35,10 @@ impl Engine {
                 if !*stopped && engine.needs_housekeeping() {
                     engine.schedule_housekeeping();
                 }
+                let visible = engine.visible.load(Ordering::Acquire);
+                if !*stopped && engine.gc.is_quiet_since_last_look(visible) {
+                    engine.schedule();
+                }
             }
         };
         let thread = thread::spawn("cleavedb-timer", run)
@@ -45,6 +50,7 @@ impl Engine {
     fn needs_housekeeping(&self) -> bool {
         self.logs.has_unsynced()
             || !self.obsolete.is_empty()
+            || self.gc.files_waiting() > 0
             || self.reserve.is_given_up()
             || self.is_out_of_space()
     }

@@ -25,11 +25,13 @@ pub(crate) enum Purpose {
     Other = 7,
     /// Value segments as they are logged.
     Values = 8,
+    /// Garbage collection of value files.
+    Collection = 9,
 }
 
 impl Purpose {
     /// All purposes, in the order of their numbers.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Journal,
         Self::Flush,
         Self::Compaction,
@@ -39,6 +41,7 @@ impl Purpose {
         Self::Verify,
         Self::Other,
         Self::Values,
+        Self::Collection,
     ];
 
     /// The word used in statistics.
@@ -53,6 +56,7 @@ impl Purpose {
             Self::Verify => "verify",
             Self::Other => "other",
             Self::Values => "values",
+            Self::Collection => "gc",
         }
     }
 }

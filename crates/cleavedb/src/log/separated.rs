@@ -122,6 +122,31 @@ pub(crate) fn encode_separated(
     }
 }
 
+/// Appends a record that was read, and held, elsewhere, as operation number `operation` of its new
+/// batch: what is stored is copied as it is. It knows neither its new seq nor its new place yet.
+pub(crate) fn copy_separated(
+    out: &mut Vec<u8>,
+    operation: u32,
+    record: &SeparatedRecord<'_>,
+    hash: u64,
+) -> Slot {
+    let start = out.len();
+    out.reserve(record.bytes());
+    out.extend_from_slice(record.head);
+    out.extend_from_slice(&[0; 8]);
+    out.extend_from_slice(&record.body().to_le_bytes());
+    out.extend_from_slice(record.stored);
+    Slot {
+        operation,
+        start: start as u32,
+        head_bytes: record.head.len() as u32,
+        bytes: record.bytes() as u32,
+        key_bytes: record.key.len() as u32,
+        value_bytes: record.value_bytes,
+        hash,
+    }
+}
+
 /// Gives the separated records of a payload their seqs and their proof (S-2): once, since what
 /// stood in the checksum's place is gone afterwards.
 pub(crate) fn bind(payload: &mut [u8], slots: &[Slot], binding: Binding) -> Result<()> {
@@ -235,8 +260,12 @@ impl<'a> SeparatedRecord<'a> {
 
     /// Whether the record is one that was written at `offset` of the file with this seed.
     pub(crate) fn holds_at(&self, seed: u32, offset: u64) -> bool {
-        let body = crc_of_parts(self.head, self.stored);
-        bound_checksum(seed, offset, body, self.seq) == self.checksum
+        bound_checksum(seed, offset, self.body(), self.seq) == self.checksum
+    }
+
+    /// What is the same wherever the record stands (S-1).
+    fn body(&self) -> u32 {
+        crc_of_parts(self.head, self.stored)
     }
 
     /// How the stored bytes are compressed. The caller has seen that the record holds, so that a

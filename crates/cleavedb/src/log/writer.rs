@@ -165,6 +165,7 @@ pub(crate) struct SegmentWriter {
     buffer: Vec<u8>,
     meter: Arc<Meter>,
     purpose: Purpose,
+    next_purpose: Option<Purpose>,
     broken: bool,
 }
 
@@ -203,6 +204,7 @@ impl SegmentWriter {
             buffer: Vec::new(),
             meter: Arc::clone(&io.meter),
             purpose: spec.purpose,
+            next_purpose: None,
             broken: false,
         };
         let mut bytes = Vec::with_capacity(SEGMENT_HEADER_BYTES);
@@ -243,8 +245,14 @@ impl SegmentWriter {
             buffer: Vec::new(),
             meter: Arc::clone(&io.meter),
             purpose: spec.purpose,
+            next_purpose: None,
             broken: false,
         })
+    }
+
+    /// What the bytes of the next append count as; `None`: as those of the segment.
+    pub(crate) fn count_as(&mut self, purpose: Option<Purpose>) {
+        self.next_purpose = purpose;
     }
 
     /// Appends a group of frames with one write. Returns once the bytes are in the kernel; they
@@ -402,7 +410,8 @@ impl SegmentWriter {
         self.checksum.update(bytes);
         self.tail += bytes.len() as u64;
         self.file_bytes = self.file_bytes.max(self.tail);
-        self.meter.wrote(self.purpose, bytes.len() as u64);
+        let purpose = self.next_purpose.take().unwrap_or(self.purpose);
+        self.meter.wrote(purpose, bytes.len() as u64);
     }
 
     /// Removes what a failed write may have left behind the tail (W-2).

@@ -7,6 +7,7 @@ pub(crate) mod file_table;
 pub(crate) mod handle;
 pub(crate) mod reader;
 pub(crate) mod ref_changes;
+pub(crate) mod sample;
 pub(crate) mod segment;
 pub(crate) mod strategy;
 pub(crate) mod tail_buffer;

@@ -5,7 +5,8 @@ use crate::base::entry::{FileId, Seq};
 use crate::base::error::Result;
 use crate::base::marks::mark;
 use crate::base::sync::Arc;
-use crate::log::footer::FooterBuilder;
+use crate::io::Purpose;
+use crate::log::footer::{Footer, FooterBuilder, Line};
 use crate::log::format::{FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FrameRef, Sealed};
 use crate::log::separated::{Binding, Slot};
 use crate::log::writer::{AppendError, FrameRange, SegmentWriter, ValueFrame};
@@ -21,6 +22,8 @@ pub(crate) struct Group<'a> {
     pub(crate) slots: &'a [&'a [Slot]],
     /// Seq of the last operation.
     pub(crate) last_seq: Seq,
+    /// What the bytes count as; `None`: as the lane's.
+    pub(crate) purpose: Option<Purpose>,
 }
 
 /// Where a group stands in the value lane.
@@ -57,6 +60,13 @@ impl OpenSegment {
         Self { writer, values }
     }
 
+    /// The records of a value segment so far.
+    pub(super) fn lines(&self) -> Option<(FileId, Vec<Line>)> {
+        let Values { file, footer, .. } = self.values.as_ref()?;
+        let footer = footer.encode().and_then(|payload| Footer::decode(&payload).ok())?;
+        Some((file.id(), footer.lines))
+    }
+
     /// Appends a group with one write.
     pub(super) fn append(
         &mut self,
@@ -64,6 +74,7 @@ impl OpenSegment {
         durable: Seq,
         tail: &TailBuffer,
     ) -> Result<Option<GroupPlace>, AppendError> {
+        self.writer.count_as(group.purpose);
         let Some(values) = &mut self.values else {
             return self.writer.append_frames(group.frames, durable).map(|_| None);
         };

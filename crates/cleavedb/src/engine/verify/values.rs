@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::base::entry::{FileId, KeyspaceId, Kind, Seq};
 use crate::base::error::{Error, Result};
+use crate::base::marks::mark;
 use crate::base::names::FileKind;
+use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
+use crate::engine::read::look_up_in;
 use crate::engine::verify::Collector;
 use crate::engine::view::View;
 use crate::index::{CursorOptions, IndexView, KeyRange, VerifySink};
@@ -104,6 +107,12 @@ impl Engine {
         while entries.valid() {
             if entries.kind() == Kind::PutSeparated {
                 let handle = self.strategy.resolve(entries.value())?;
+                let (key, seq) = (entries.key(), entries.seq());
+                if self.may_dangle(view, keyspace, key, seq, &handle)? {
+                    mark!("verify_met_dangling_entry");
+                    entries.next()?;
+                    continue;
+                }
                 self.strategy.born(&handle, found);
                 bytes += u64::from(handle.bytes);
                 batch.push(Named { key: entries.key().to_vec(), seq: entries.seq(), handle });
@@ -117,6 +126,30 @@ impl Engine {
         }
         self.verify_batch(view, keyspace, &batch, collector);
         Ok(())
+    }
+
+    /// Whether an entry names a file that is gone, and may: no view that is asked for now sees it
+    /// (rule R19).
+    fn may_dangle(
+        &self,
+        view: &View,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        seq: Seq,
+        handle: &Handle,
+    ) -> Result<bool> {
+        if view.values.get(handle.file).is_some() {
+            return Ok(false);
+        }
+        let snapshots = self.snapshots.stripes();
+        let moments = snapshots.into_iter().chain([self.visible.load(Ordering::Acquire)]);
+        for moment in moments.filter(|&moment| moment >= seq) {
+            let seen = look_up_in(view, keyspace, key, moment)?.found;
+            if seen.is_some_and(|seen| seen.seq == seq) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn verify_batch(

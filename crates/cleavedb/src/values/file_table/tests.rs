@@ -199,16 +199,19 @@ fn decisions_see_what_the_table_knows() {
     ];
     let table = applied(&context, &ValueFiles::default(), &edits).unwrap();
     table.get(FileId(2)).unwrap().file.raise_readable(5000);
-    let figures = |id, flushed| FileFigures::of(table.get(FileId(id)).unwrap(), flushed, false);
+    let figures = |id, flushed| FileFigures::of(table.get(FileId(id)).unwrap(), flushed, None, false);
     let wanted = FileFigures {
         id: FileId(1),
         file_bytes: 80 + 1410,
-        live_bytes: 400,
+        live_bytes: 400 + 4 * 16 + 320,
+        is_dead: false,
         is_settled: true,
         is_taken: false,
     };
     assert_eq!(figures(1, 15), wanted);
     assert_eq!(figures(1, 14), FileFigures { is_settled: false, ..wanted });
+    let estimated = FileFigures::of(table.get(FileId(1)).unwrap(), 15, Some(0.1), false);
+    assert_eq!(estimated.live_bytes, 116 + 320, "a tenth of 1000 bytes and 10 lines");
     let growing = figures(2, 15);
     assert_eq!((growing.file_bytes, growing.is_settled), (5000, false));
 }

@@ -3,13 +3,16 @@
 //!
 //! Space amplification is bytes of value files by bytes of live records. A file that the index does
 //! not know wholly yet counts as live; one that is being collected, or waits to be removed, counts
-//! as nothing: what can be done about it is being done.
+//! as nothing: what can be done about it is being done. How much of a file is live is known only
+//! up to what compaction has dropped from the index; an estimate (`values::sample`) says of the
+//! rest how much of it has been superseded already.
 //!
 //! Invariants: G1 where collection is due, there is a file to collect or to drop. G2 a file is
 //! collected only if that frees a share worth the rewriting. G3 only files that grow no more and
 //! that the index knows wholly are touched (rules R8, R9).
 
 use crate::base::entry::{FileId, Seq};
+use crate::values::edit::SealedValues;
 use crate::values::file_table::TableEntry;
 use crate::values::strategy::Strategy;
 
@@ -23,6 +26,16 @@ const PACED_PERCENT: u64 = 100;
 /// so that some file always is when it is due (G1).
 const WORTH_PERCENT: u64 = DUE_PERCENT / 2;
 
+/// Bytes that a live record needs in any file besides its own: its line in the footer.
+const ENTRY_BYTES: u64 = 16;
+/// Bytes of a file, as collection leaves it, that are no records: header, footer, a few frames.
+/// What no collection could free must not look like garbage, or small files would be rewritten for
+/// ever.
+const FILE_BYTES: u64 = 320;
+
+/// A file is mostly dead, and always worth collecting, if so many parts of so many are garbage.
+const MOSTLY_DEAD: (u64, u64) = (3, 4);
+
 /// What a decision needs to know of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileFigures {
@@ -30,8 +43,10 @@ pub(crate) struct FileFigures {
     pub(crate) id: FileId,
     /// Its bytes.
     pub(crate) file_bytes: u64,
-    /// Bytes of the records that index entries name.
+    /// Bytes that its live records need, as far as is known or estimated.
     pub(crate) live_bytes: u64,
+    /// Whether it is known that no index entry names it, so that it can go away unread.
+    pub(crate) is_dead: bool,
     /// Whether it grows no more and the index knows all that is in it.
     pub(crate) is_settled: bool,
     /// Whether it is being collected, or waits to be removed.
@@ -39,14 +54,24 @@ pub(crate) struct FileFigures {
 }
 
 impl FileFigures {
-    /// The figures of a file of the table where everything up to `flushed` is in the index.
-    pub(crate) fn of(entry: &TableEntry, flushed: Seq, is_taken: bool) -> Self {
-        let sealed_bytes = entry.state.sealed.map(|sealed| sealed.sealed.bytes);
+    /// The figures of a file of the table where everything up to `flushed` is in the index and an
+    /// estimate says that `live_share` of its records' bytes is live.
+    pub(crate) fn of(
+        entry: &TableEntry,
+        flushed: Seq,
+        live_share: Option<f64>,
+        is_taken: bool,
+    ) -> Self {
+        let state = &entry.state;
+        let sealed_bytes = state.sealed.map(|sealed| sealed.sealed.bytes);
+        let file_bytes = sealed_bytes.unwrap_or_else(|| entry.file.readable());
         Self {
             id: entry.file.id(),
-            file_bytes: sealed_bytes.unwrap_or_else(|| entry.file.readable()),
-            live_bytes: entry.state.ref_bytes,
-            is_settled: entry.state.is_settled(flushed),
+            file_bytes,
+            live_bytes: needed_bytes(state.refs, state.ref_bytes, state.sealed, live_share)
+                .min(file_bytes),
+            is_dead: state.is_dead(flushed),
+            is_settled: state.is_settled(flushed),
             is_taken,
         }
     }
@@ -55,10 +80,29 @@ impl FileFigures {
         if self.is_settled { self.file_bytes.saturating_sub(self.live_bytes) } else { 0 }
     }
 
-    /// Whether it can go away unread.
-    fn is_dead(&self) -> bool {
-        self.is_settled && self.live_bytes == 0
+    /// Whether putting its live records elsewhere costs little beside what that frees.
+    fn is_mostly_dead(&self) -> bool {
+        let (parts, of) = MOSTLY_DEAD;
+        self.garbage_bytes() / parts >= self.file_bytes / of && self.garbage_bytes() > FILE_BYTES
     }
+}
+
+/// Bytes that the live records of a file need in whatever file they stand.
+fn needed_bytes(
+    refs: u64,
+    ref_bytes: u64,
+    sealed: Option<SealedValues>,
+    live_share: Option<f64>,
+) -> u64 {
+    if refs == 0 {
+        return 0;
+    }
+    let known = ref_bytes.saturating_add(refs.saturating_mul(ENTRY_BYTES));
+    let estimated = sealed.zip(live_share).map(|(SealedValues { totals, .. }, share)| {
+        let all = totals.record_bytes.saturating_add(totals.records.saturating_mul(ENTRY_BYTES));
+        (all as f64 * share) as u64
+    });
+    known.min(estimated.unwrap_or(u64::MAX)).saturating_add(FILE_BYTES)
 }
 
 /// What the user allows.
@@ -99,6 +143,11 @@ impl Space {
         allowed(self.live_bytes, limits).max(limits.slack_bytes)
     }
 
+    /// The garbage as a share of what these limits allow.
+    pub(crate) fn share(&self, limits: &SpaceLimits) -> f64 {
+        self.garbage_bytes as f64 / self.allowed_bytes(limits).max(1) as f64
+    }
+
     /// How pressing collection is.
     pub(crate) fn urgency(&self, limits: &SpaceLimits) -> Urgency {
         let allowed = self.allowed_bytes(limits);
@@ -133,24 +182,49 @@ pub(crate) struct Plan {
     pub(crate) urgency: Urgency,
     /// Files to remove unread: at once, whatever the urgency, since that needs no room.
     pub(crate) dead: Vec<FileId>,
-    /// Files to collect, the first one first; none where collection is not due.
+    /// Files to collect, the first one first: those that are mostly dead, and where collection is
+    /// due all that are worth it.
     pub(crate) victims: Vec<FileId>,
 }
 
 /// Decides what to do about garbage. `files` in any order.
 pub(crate) fn plan(files: &[FileFigures], limits: &SpaceLimits, strategy: &dyn Strategy) -> Plan {
     let open = || files.iter().filter(|file| !file.is_taken);
-    let mut dead: Vec<FileId> = open().filter(|file| file.is_dead()).map(|file| file.id).collect();
+    let mut dead: Vec<FileId> = open().filter(|file| file.is_dead).map(|file| file.id).collect();
     dead.sort_unstable();
     // Dead files go away by themselves: collection is decided by what they leave.
-    let rest: Vec<FileFigures> = open().filter(|file| !file.is_dead()).copied().collect();
-    let urgency = Space::of(&rest).urgency(limits);
-    let mut victims = Vec::new();
-    if urgency > Urgency::None {
-        victims.extend(rest.iter().filter(|file| is_worth_it(file, limits)));
-        strategy.rank(&mut victims);
+    let rest: Vec<FileFigures> = open().filter(|file| !file.is_dead).copied().collect();
+    let mut urgency = Space::of(&rest).urgency(limits);
+    let mut victims: Vec<FileFigures> = rest
+        .iter()
+        .filter(|file| {
+            file.is_mostly_dead() || (urgency > Urgency::None && is_worth_it(file, limits))
+        })
+        .copied()
+        .collect();
+    if !victims.is_empty() {
+        urgency = urgency.max(Urgency::Due);
     }
+    strategy.rank(&mut victims);
     Plan { urgency, dead, victims: victims.into_iter().map(|file| file.id).collect() }
+}
+
+/// The files that are worth collecting however little garbage there is in all, in their order:
+/// what to do where somebody asks for it.
+pub(crate) fn worthwhile(
+    files: &[FileFigures],
+    limits: &SpaceLimits,
+    strategy: &dyn Strategy,
+) -> Vec<FileId> {
+    let is_open = |file: &&FileFigures| !file.is_taken && !file.is_dead && file.is_settled;
+    let mut victims: Vec<FileFigures> = files
+        .iter()
+        .filter(is_open)
+        .filter(|file| file.is_mostly_dead() || is_worth_it(file, limits))
+        .copied()
+        .collect();
+    strategy.rank(&mut victims);
+    victims.into_iter().map(|file| file.id).collect()
 }
 
 /// Whether collecting a file frees enough of it (G2).

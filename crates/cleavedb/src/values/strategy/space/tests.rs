@@ -11,7 +11,9 @@ fn limits(amplification_max: f64) -> SpaceLimits {
 }
 
 fn file(id: u64, file_bytes: u64, live_bytes: u64) -> FileFigures {
-    FileFigures { id: FileId(id), file_bytes, live_bytes, is_settled: true, is_taken: false }
+    let is_dead = live_bytes == 0;
+    let id = FileId(id);
+    FileFigures { id, file_bytes, live_bytes, is_dead, is_settled: true, is_taken: false }
 }
 
 fn any_file() -> impl Strategy<Value = FileFigures> {
@@ -20,6 +22,7 @@ fn any_file() -> impl Strategy<Value = FileFigures> {
             id: FileId(id),
             file_bytes,
             live_bytes: file_bytes * live / 100,
+            is_dead: live == 0 && settled > 1,
             is_settled: settled > 1,
             is_taken: taken == 0,
         },
@@ -48,10 +51,10 @@ proptest! {
             prop_assert!(find(id).is_settled && !find(id).is_taken);
         }
         for file in files.iter().filter(|file| file.is_settled && !file.is_taken) {
-            prop_assert_eq!(plan.dead.contains(&file.id), file.live_bytes == 0);
+            prop_assert_eq!(plan.dead.contains(&file.id), file.is_dead);
         }
         for &id in &plan.victims {
-            prop_assert!(find(id).live_bytes > 0, "the dead go unread");
+            prop_assert!(!find(id).is_dead, "the dead go unread");
             prop_assert!(find(id).garbage_bytes() > 0, "something is freed");
         }
         prop_assert!(plan.victims.is_sorted(), "the oldest first");
@@ -120,16 +123,25 @@ fn dead_files_go_first_and_do_not_make_others_go() {
 
 #[test]
 fn a_small_store_has_some_slack() {
-    let files = [file(1, MIB, 10)];
+    let files = [file(1, MIB, MIB / 2)];
     let strict = plan(&files, &limits(1.25), &Wisckey);
     assert_eq!((strict.urgency, strict.victims), (Urgency::Paced, vec![FileId(1)]));
     let slack = SpaceLimits { amplification_max: 1.25, slack_bytes: 2 * MIB };
     assert_eq!(plan(&files, &slack, &Wisckey).urgency, Urgency::None);
+    assert_eq!(worthwhile(&files, &slack, &Wisckey), [FileId(1)], "where somebody asks");
+}
+
+#[test]
+fn a_file_that_is_mostly_dead_goes_whatever_the_slack() {
+    let slack = SpaceLimits { amplification_max: 1.25, slack_bytes: 100 * MIB };
+    let files = [file(1, MIB, MIB / 3), file(2, MIB, MIB / 5)];
+    let plan = plan(&files, &slack, &Wisckey);
+    assert_eq!((plan.urgency, plan.victims), (Urgency::Due, vec![FileId(2)]));
 }
 
 #[test]
 fn what_is_not_flushed_counts_as_live() {
-    let growing = FileFigures { is_settled: false, ..file(1, MIB, 0) };
+    let growing = FileFigures { is_settled: false, is_dead: false, ..file(1, MIB, 0) };
     let plan = plan(&[growing], &limits(1.25), &Wisckey);
     assert_eq!((plan.urgency, plan.dead, plan.victims), (Urgency::None, vec![], vec![]));
     assert_eq!(Space::of(&[growing]).live_bytes, MIB);

@@ -1,0 +1,274 @@
+//! Garbage collection of value files: which are due, one at a time, and when a collected one may go.
+//!
+//! A file is read in order (`collect`); each record that is still its key's value is put again, on
+//! the condition that it still is when that is written (`moves`). Nothing of this is in the
+//! manifest before the file's removal: a crash leaves the file in force and some records twice, and
+//! the next collection finds the old ones dead.
+//!
+//! Invariants, the rules being those of the design:
+//! GC1 only a file that grows no more and whose seqs are all flushed is touched (R9).
+//! GC2 both lanes are synced after the last look at whether a record is live, before the file is
+//!     removed: what superseded a record must not be lost while the record is gone (R22).
+//! GC3 the file stays in force while a snapshot lives that is older than the *barrier*, the newest
+//!     seq visible after the last look. Readers without a snapshot pin it through their view.
+//! GC4 the newest file is never removed (`reclaim`).
+//! GC5 one collection runs at a time.
+
+use std::collections::BTreeMap;
+
+use crate::base::entry::{FileId, Seq};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::marks::mark;
+use crate::base::planted::planted;
+use crate::base::sync::atomic::Ordering;
+use crate::base::sync::{Arc, Mutex};
+use crate::engine::Engine;
+use crate::engine::commit::{Task, Work};
+use crate::engine::gc::estimate::DeadTail;
+use crate::engine::state::{Draft, Publication};
+use crate::values::edit::ValuesEdit;
+use crate::values::file_table::ValueFiles;
+use crate::values::sample::Sample;
+use crate::values::strategy::space::{
+    FileFigures, Plan, Space, SpaceLimits, Urgency, plan, worthwhile,
+};
+
+mod collect;
+mod estimate;
+pub(crate) mod figures;
+mod moves;
+mod newest;
+pub(crate) mod on_demand;
+
+/// Segments of garbage that are allowed in any case: files come and go whole.
+const SLACK_SEGMENTS: u64 = 2;
+
+/// What is dead in the open segment is worth a flush, once nothing is written any more, from this
+/// part of a segment on.
+const QUIET_PART: u64 = 16;
+
+/// What garbage collection knows.
+#[derive(Default)]
+pub(crate) struct Collection {
+    state: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Collected files that wait to be removed, with their barriers (GC3).
+    retiring: BTreeMap<FileId, Seq>,
+    /// Files that could not be collected, with the reason; left alone until somebody asks.
+    refused: BTreeMap<FileId, Error>,
+    /// What is known of how live the files are.
+    samples: BTreeMap<FileId, Sample>,
+    /// Log bytes appended when that was last looked at.
+    looked_bytes: u64,
+    /// Newest seq visible then.
+    looked_seq: Seq,
+    /// Newest seq visible when the timer last looked.
+    quiet_seq: Seq,
+    /// Whether to look anew, however little was written since.
+    look: bool,
+    /// Somebody asked for all that is worth it, up to this file.
+    asked: Option<FileId>,
+}
+
+impl Collection {
+    /// Collected files that wait to be removed.
+    pub(crate) fn files_waiting(&self) -> u64 {
+        self.state.lock().retiring.len() as u64
+    }
+
+    /// Whether nothing has been written since the last call, but something since the last look:
+    /// what was deleted last must not wait for the next write.
+    pub(crate) fn is_quiet_since_last_look(&self, visible: Seq) -> bool {
+        let mut known = self.state.lock();
+        let is_quiet = known.quiet_seq == visible && known.looked_seq != visible;
+        known.quiet_seq = visible;
+        known.look |= is_quiet;
+        is_quiet
+    }
+
+    /// The next look is to be a thorough one.
+    pub(crate) fn look_anew(&self) {
+        self.state.lock().look = true;
+    }
+
+    /// Files that wait to be removed, or cannot be collected.
+    fn taken(&self) -> Vec<FileId> {
+        let known = self.state.lock();
+        known.retiring.keys().chain(known.refused.keys()).copied().collect()
+    }
+}
+
+impl Engine {
+    /// Whether there may be anything to collect: cheap.
+    pub(crate) fn has_value_files(&self) -> bool {
+        self.view.load().values.iter().next().is_some()
+    }
+
+    /// Does the most pressing piece of collection; false if nothing is due.
+    pub(crate) fn collect_once(self: &Arc<Self>) -> Result<bool> {
+        if self.cancelled.load(Ordering::Acquire) || !self.has_value_files() {
+            return Ok(false);
+        }
+        self.health.check_writable()?;
+        let mut has_worked = self.remove_dead_value_files()? | self.remove_collected()?;
+        let is_quiet = self.refresh_estimates()?;
+        if is_quiet {
+            let bytes_min = self.widths.value_segment_bytes / QUIET_PART;
+            has_worked |= self.end_dead_tail(DeadTail { percent: 50, bytes_min })?;
+        }
+        has_worked |= self.succeed_dead_newest()?;
+        let Some(victim) = self.pick_victim() else { return Ok(has_worked) };
+        match self.collect_file(victim) {
+            Ok(barrier) => {
+                self.gc.state.lock().retiring.insert(victim, barrier);
+                self.succeed_dead_newest()?;
+                self.remove_collected()?;
+            }
+            Err(error) => self.settle_collection(victim, error)?,
+        }
+        Ok(true)
+    }
+
+    /// What a failed collection means: nothing is lost, the file stays. Only what concerns all is
+    /// passed on; the file itself is left alone from here on.
+    fn settle_collection(&self, victim: FileId, error: Error) -> Result<()> {
+        let is_general = matches!(error.kind(), ErrorKind::Closed | ErrorKind::NoSpace);
+        if is_general || self.health.is_stopped() {
+            return Err(error);
+        }
+        mark!("gc_file_refused");
+        tracing::warn!(file = %victim, %error, "a value file cannot be collected");
+        self.metrics.collection.refused.fetch_add(1, Ordering::Relaxed);
+        self.gc.state.lock().refused.insert(victim, error);
+        Ok(())
+    }
+
+    /// The file to collect next.
+    fn pick_victim(&self) -> Option<FileId> {
+        let figures = self.value_file_figures();
+        let limits = self.space_limits();
+        let Plan { urgency, victims, .. } = plan(&figures, &limits, &*self.strategy);
+        self.pressure.set_value_garbage(Space::of(&figures).share(&limits));
+        let asked = self.gc.state.lock().asked;
+        let victims = match asked {
+            Some(newest) => {
+                let all = worthwhile(&figures, &limits, &*self.strategy);
+                all.into_iter().filter(|&id| id <= newest).collect()
+            }
+            None => victims,
+        };
+        let first = victims.first().copied();
+        if first.is_none() {
+            self.gc.state.lock().asked = None;
+        } else if urgency >= Urgency::Urgent {
+            mark!("gc_urgent");
+        }
+        if !self.reserve.is_given_up() {
+            return first;
+        }
+        // What is left of the disk must not be spent on moving: only what frees much more.
+        let is_cheap = |id: &FileId| {
+            let file = figures.iter().find(|file| file.id == *id);
+            file.is_some_and(|file| file.live_bytes.saturating_mul(4) <= file.file_bytes)
+        };
+        if !self.snapshots.stripes().is_empty() {
+            return None;
+        }
+        victims.iter().find(|id| is_cheap(id)).copied()
+    }
+
+    /// What the user allows.
+    pub(crate) fn space_limits(&self) -> SpaceLimits {
+        SpaceLimits {
+            amplification_max: self.settings.space_amplification_max,
+            slack_bytes: SLACK_SEGMENTS * self.widths.value_segment_bytes,
+        }
+    }
+
+    /// Figures of all value files, with what samples say.
+    fn value_file_figures(&self) -> Vec<FileFigures> {
+        let flushed = self.flushed();
+        let taken = self.gc.taken();
+        let view = self.view.load();
+        let known = self.gc.state.lock();
+        let figures = |entry: &_| {
+            let entry: &crate::values::file_table::TableEntry = entry;
+            let id = entry.file.id();
+            let share = known.samples.get(&id).and_then(Sample::live_share);
+            FileFigures::of(entry, flushed, share, taken.contains(&id))
+        };
+        view.values.iter().map(figures).collect()
+    }
+
+    /// Removes the collected files that no snapshot needs any more (GC3); false if there is none.
+    pub(crate) fn remove_collected(&self) -> Result<bool> {
+        let removable = self.removable(&self.view.load().values);
+        if removable.is_empty() {
+            return Ok(false);
+        }
+        let freed: u64 = {
+            let view = self.view.load();
+            let files = removable.iter().filter_map(|&id| view.values.get(id));
+            files.filter_map(|entry| entry.state.sealed).map(|values| values.sealed.bytes).sum()
+        };
+        let edits: Vec<_> = removable.iter().map(|&id| ValuesEdit::Removed { id }).collect();
+        // Housekeeping may come to the same conclusion at the same time.
+        let is_unchanged = || self.removable(&self.view.load().values) == removable;
+        let sections = vec![ValuesEdit::encode(&edits)];
+        let draft = Draft { sections, condition: Some(&is_unchanged), ..Draft::default() };
+        if !self.commit_draft(draft, |_| Ok(Publication::default()))? {
+            return Ok(false);
+        }
+        mark!("gc_file_removed");
+        let mut known = self.gc.state.lock();
+        for id in &removable {
+            known.retiring.remove(id);
+            known.samples.remove(id);
+        }
+        drop(known);
+        self.metrics.collection.removed(removable.len() as u64, freed);
+        tracing::info!(files = removable.len(), bytes = freed, "collected value files removed");
+        Ok(true)
+    }
+
+    /// Collected files that may go.
+    fn removable(&self, values: &ValueFiles) -> Vec<FileId> {
+        let oldest = self.snapshots.stripes().first().copied();
+        let newest = values.iter().next_back().map(|entry| entry.file.id());
+        let mut known = self.gc.state.lock();
+        // Compaction may have found that nothing names them before they could be removed here.
+        known.retiring.retain(|&id, _| values.get(id).is_some());
+        let is_free = |barrier: Seq| {
+            let free = oldest.is_none_or(|oldest| oldest >= barrier);
+            if !free {
+                mark!("gc_waited_for_snapshot");
+            }
+            free || planted!("gc_ignores_snapshots")
+        };
+        let free = known.retiring.iter().filter(|&(&id, &barrier)| {
+            Some(id) != newest && is_free(barrier)
+        });
+        free.map(|(&id, _)| id).collect()
+    }
+
+    /// Begins a file after the newest one where that one waits for its removal (GC4).
+    fn succeed_dead_newest(self: &Arc<Self>) -> Result<bool> {
+        let is_waiting = {
+            let view = self.view.load();
+            let Some(newest) = view.values.iter().next_back() else { return Ok(false) };
+            let holds = newest.state.sealed.is_some_and(|values| values.totals.records > 0);
+            let is_collected = self.gc.state.lock().retiring.contains_key(&newest.file.id());
+            holds && (is_collected || newest.state.is_dead(self.flushed()))
+        };
+        if !is_waiting || self.value_lane.is_open() || self.reserve.is_given_up() {
+            return Ok(false);
+        }
+        mark!("gc_newest_file_succeeded");
+        self.commit(Work::control(Task::RollValues))?;
+        self.remove_dead_value_files()?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,175 @@
+//! Records on their way out of a file: gathered into batches, each operation written only if its
+//! key is still as it was when the record was found live.
+
+use crate::base::compress::Compression;
+use crate::base::entry::Kind;
+use crate::base::error::Result;
+use crate::base::limits::VALUE_BYTES_MAX;
+use crate::base::marks::mark;
+use crate::base::sync::Arc;
+use crate::base::sync::atomic::Ordering;
+use crate::engine::Engine;
+use crate::engine::catalogue::KeyspaceState;
+use crate::engine::commit::{Task, Work};
+use crate::engine::conditional::{Condition, Member, Members};
+use crate::engine::gc::newest::Moment;
+use crate::io::Purpose;
+use crate::log::batch::encode_record;
+use crate::log::separated::{
+    SeparatedPut, SeparatedRecord, Slot, copy_separated, encode_separated,
+};
+use crate::values::handle::Handle;
+
+/// Bytes of a batch, one record more at most: short for the writers that wait behind it, long
+/// enough that a file is few commits.
+const BATCH_BYTES: u64 = 256 << 10;
+
+/// Where a record comes from, and what must hold of its key.
+pub(super) struct Origin {
+    pub(super) condition: Condition,
+    pub(super) handle: Handle,
+}
+
+/// The batch in the making.
+pub(super) struct Moves {
+    batch_bytes: usize,
+    payload: Vec<u8>,
+    slots: Vec<Slot>,
+    origins: Vec<Origin>,
+    /// Ends of the records in the payload.
+    ends: Vec<usize>,
+    scratch: Vec<u8>,
+}
+
+impl Moves {
+    /// Nothing yet.
+    pub(super) fn new(engine: &Engine) -> Self {
+        Self {
+            batch_bytes: BATCH_BYTES.min(engine.widths.value_segment_bytes) as usize,
+            payload: Vec::new(),
+            slots: Vec::new(),
+            origins: Vec::new(),
+            ends: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Adds a record as it is stored.
+    pub(super) fn copy(
+        &mut self,
+        keyspace: &KeyspaceState,
+        origin: Origin,
+        record: &SeparatedRecord<'_>,
+    ) {
+        let hash = keyspace.placement.hash.hash(keyspace.id, record.key);
+        let operation = self.origins.len() as u32;
+        self.slots.push(copy_separated(&mut self.payload, operation, record, hash));
+        self.added(origin);
+    }
+
+    /// Adds a value that was folded just now.
+    pub(super) fn put(
+        &mut self,
+        keyspace: &KeyspaceState,
+        origin: Origin,
+        value: &[u8],
+    ) -> Result<()> {
+        let key = origin.condition.key.as_slice();
+        if value.len() > VALUE_BYTES_MAX {
+            let message = format!("a value of {} bytes comes of merging", value.len());
+            return Err(crate::base::error::Error::invalid(message));
+        }
+        let placement = &keyspace.placement;
+        if placement.separates(value.len()) {
+            let hash = placement.hash.hash(keyspace.id, key);
+            let compression: Compression = placement.compression;
+            let put = SeparatedPut { keyspace: keyspace.id, key, value, compression, hash };
+            let operation = self.origins.len() as u32;
+            let slot = encode_separated(&mut self.payload, operation, &put, &mut self.scratch);
+            self.slots.push(slot);
+        } else {
+            encode_record(&mut self.payload, Kind::Put, keyspace.id, key, value);
+        }
+        self.added(origin);
+        Ok(())
+    }
+
+    fn added(&mut self, origin: Origin) {
+        self.origins.push(origin);
+        self.ends.push(self.payload.len());
+    }
+
+    /// Whether it is time to commit.
+    pub(super) fn are_many(&self) -> bool {
+        self.payload.len() >= self.batch_bytes
+    }
+
+    /// Commits the batch; returns the records that dropped out of it, since their keys changed.
+    pub(super) fn commit(&mut self, engine: &Arc<Engine>) -> Result<Vec<Handle>> {
+        if self.origins.is_empty() {
+            return Ok(Vec::new());
+        }
+        engine.io.limiter.acquire(self.payload.len() as u64);
+        let mut origins = std::mem::take(&mut self.origins);
+        refresh(engine, &mut origins)?;
+        let handles: Vec<Handle> = origins.iter().map(|origin| origin.handle).collect();
+        let mut start = 0;
+        let ends = std::mem::take(&mut self.ends);
+        let list: Vec<Member> = origins
+            .into_iter()
+            .zip(ends)
+            .map(|(Origin { condition, .. }, end)| {
+                Member { condition, record: std::mem::replace(&mut start, end)..end }
+            })
+            .collect();
+        let members = Members { list, ..Members::default() };
+        let dropped = Arc::clone(&members.dropped);
+        let work = Work {
+            payload: std::mem::take(&mut self.payload),
+            slots: std::mem::take(&mut self.slots),
+            count: handles.len() as u32,
+            // On a full disk only what frees much more than it takes is collected.
+            frees_space: engine.reserve.is_given_up(),
+            members,
+            purpose: Some(Purpose::Collection),
+            ..Work::control(Task::Write)
+        };
+        engine.commit(work)?;
+        let dropped = std::mem::take(&mut *dropped.lock());
+        Ok(counted(engine, handles, &dropped))
+    }
+}
+
+/// Counts what was moved; returns what was not.
+fn counted(engine: &Engine, handles: Vec<Handle>, dropped: &[usize]) -> Vec<Handle> {
+    let figures = &engine.metrics.collection;
+    let mut again = Vec::new();
+    for (number, handle) in handles.into_iter().enumerate() {
+        if dropped.binary_search(&number).is_ok() {
+            mark!("gc_lost_race");
+            figures.races_lost.fetch_add(1, Ordering::Relaxed);
+            again.push(handle);
+        } else {
+            mark!("gc_moved");
+            figures.records_moved.fetch_add(1, Ordering::Relaxed);
+            figures.bytes_moved.fetch_add(u64::from(handle.bytes), Ordering::Relaxed);
+        }
+    }
+    again
+}
+
+/// A flush since a record was looked at would make the leader ask the index, perhaps the disk,
+/// while all writers wait: it is done here instead. What changed is left for the leader to find.
+fn refresh(engine: &Engine, origins: &mut [Origin]) -> Result<()> {
+    let flushed = engine.flushed();
+    for Origin { condition, .. } in origins.iter_mut() {
+        if condition.read_seq < flushed {
+            let moment = Moment::now(engine);
+            if moment.newest_seq(condition.keyspace, &condition.key)? <= condition.read_seq {
+                mark!("gc_condition_refreshed");
+                condition.read_seq = moment.seq;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Collection because somebody asked for it: everything that is worth it, and no waiting for
+//! thresholds.
+
+use std::time::Duration;
+
+use crate::base::error::{ErrorKind, Result};
+use crate::base::sync::Arc;
+use crate::base::sync::atomic::Ordering;
+use crate::engine::Engine;
+use crate::engine::gc::estimate::DeadTail;
+
+/// What a call of [`Engine::reclaim`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reclaimed {
+    /// Files that are gone.
+    pub(crate) files: u64,
+    /// Their bytes.
+    pub(crate) bytes_freed: u64,
+    /// Bytes of records that were put again.
+    pub(crate) bytes_moved: u64,
+    /// Collected files that a snapshot keeps.
+    pub(crate) files_waiting: u64,
+    /// Whether there was time for everything.
+    pub(crate) is_complete: bool,
+}
+
+/// What of the open segment must be dead, where somebody asks.
+const DEAD_TAIL: DeadTail = DeadTail { percent: 10, bytes_min: 0 };
+
+impl Engine {
+    /// Collects all value files that are worth it, for as long as `timeout` allows.
+    pub(crate) fn reclaim(
+        self: &Arc<Self>,
+        timeout: Option<Duration>,
+        progress: &mut dyn FnMut(Reclaimed),
+    ) -> Result<Reclaimed> {
+        self.health.check_writable()?;
+        let start = self.io.clock.now();
+        let before = self.reclaimed_so_far();
+        self.flush_all()?;
+        if self.end_dead_tail(DEAD_TAIL)? {
+            self.flush_all()?;
+        }
+        let newest = self.view.load().values.iter().next_back().map(|entry| entry.file.id());
+        {
+            let mut known = self.gc.state.lock();
+            known.refused.clear();
+            known.look = true;
+            known.asked = newest.or(known.asked);
+        }
+        self.schedule();
+        let left = timeout.map(|limit| {
+            limit.saturating_sub(self.io.clock.now().saturating_sub(start))
+        });
+        let waited = self.wait_background(left, || {
+            self.health.check_writable()?;
+            progress(self.reclaimed_so_far().since(before));
+            Ok(!self.is_collecting() && self.gc.state.lock().asked.is_none())
+        });
+        let is_complete = match waited {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::Timeout => false,
+            Err(error) => return Err(error),
+        };
+        self.gc.state.lock().asked = None;
+        self.remove_obsolete();
+        let refused = self.gc.state.lock().refused.values().next().cloned();
+        refused.map_or(Ok(()), Err)?;
+        Ok(Reclaimed { is_complete, ..self.reclaimed_so_far().since(before) })
+    }
+
+    fn reclaimed_so_far(&self) -> Reclaimed {
+        let figures = &self.metrics.collection;
+        Reclaimed {
+            files: figures.files_removed.load(Ordering::Relaxed),
+            bytes_freed: figures.bytes_freed.load(Ordering::Relaxed),
+            bytes_moved: figures.bytes_moved.load(Ordering::Relaxed),
+            files_waiting: self.gc.files_waiting(),
+            is_complete: false,
+        }
+    }
+}
+
+impl Reclaimed {
+    fn since(self, before: Self) -> Self {
+        Self {
+            files: self.files - before.files,
+            bytes_freed: self.bytes_freed - before.bytes_freed,
+            bytes_moved: self.bytes_moved - before.bytes_moved,
+            ..self
+        }
+    }
+}
