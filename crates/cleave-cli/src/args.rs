@@ -89,6 +89,9 @@ pub enum Command {
     #[command(after_help = "Example:\n  cleave compact /tmp/store\n  \
         cleave compact /tmp/store --from a --to m")]
     Compact(Compact),
+    /// Give back the room of values that were overwritten or deleted, now.
+    #[command(after_help = "Example:\n  cleave reclaim /tmp/store --seconds 60")]
+    Reclaim(Reclaim),
     /// Make a copy that is a store of its own (hard links where possible).
     #[command(after_help = "Example:\n  cleave checkpoint /tmp/store /tmp/copy")]
     Checkpoint(Checkpoint),
@@ -312,6 +315,16 @@ pub struct Compact {
     /// Only keys below this one.
     #[arg(long, value_name = "KEY", allow_negative_numbers = true)]
     pub to: Option<OsString>,
+}
+
+/// `reclaim`
+#[derive(Args)]
+pub struct Reclaim {
+    /// Directory of the store.
+    pub dir: PathBuf,
+    /// Stop after so many seconds; what is left the store does by and by.
+    #[arg(long, value_name = "N")]
+    pub seconds: Option<u64>,
 }
 
 /// `checkpoint`

@@ -139,6 +139,7 @@ impl<'a> Faulty<'a> {
             Operation::Sync => store.db.sync().map(|()| true),
             Operation::Flush => store.db.flush().map(|()| true),
             Operation::Compact => store.db.compact().map(|()| false),
+            Operation::Reclaim => store.db.reclaim(None, &mut |_| {}).map(|_| false),
             Operation::WaitIdle => store.db.wait_idle().map(|()| false),
             Operation::Step(count) => {
                 self.world.step(*count);

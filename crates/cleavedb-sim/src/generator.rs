@@ -265,8 +265,9 @@ impl Generator {
 
     fn maintenance(&mut self) -> Operation {
         match self.random.below(10) {
-            0..=2 => Operation::Sync,
-            3..=6 => Operation::Flush,
+            0..=1 => Operation::Sync,
+            2..=4 => Operation::Flush,
+            5..=6 => Operation::Reclaim,
             7 => Operation::Compact,
             _ => Operation::CompactRange(self.slot(), self.span()),
         }

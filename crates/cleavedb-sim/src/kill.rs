@@ -47,6 +47,7 @@ fn list(seed: u64) -> Vec<Operation> {
                 | Operation::Sync
                 | Operation::Flush
                 | Operation::Compact
+                | Operation::Reclaim
         )
     });
     list
@@ -89,6 +90,7 @@ pub fn child(path: &Path, seed: u64, dies_at: Option<u64>, form: &Form) -> Check
             Operation::Sync => store.db.sync()?,
             Operation::Flush => store.db.flush()?,
             Operation::Compact => store.db.compact()?,
+            Operation::Reclaim => drop(store.db.reclaim(None, &mut |_| {})?),
             _ if changes.is_empty() => {}
             Operation::Batch(_, sync) => {
                 let durability = if *sync { Durability::Sync } else { Durability::Buffered };

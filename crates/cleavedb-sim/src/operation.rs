@@ -238,6 +238,8 @@ pub enum Operation {
     Compact,
     /// Compacts a range of a keyspace.
     CompactRange(u8, Span),
+    /// Collects value files that are worth it.
+    Reclaim,
     /// Runs some steps of background work.
     Step(u8),
     /// Waits until no background work is due.

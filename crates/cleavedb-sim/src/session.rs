@@ -193,6 +193,7 @@ impl Session {
             }
             Operation::Compact => Ok(self.store()?.db.compact()?),
             Operation::CompactRange(slot, span) => self.compact_range(*slot, *span),
+            Operation::Reclaim => self.reclaim(),
             Operation::Step(count) => {
                 self.world.step(*count);
                 Ok(())
@@ -351,6 +352,16 @@ impl Session {
             Some(keyspace) => Ok(keyspace.compact_range(span.bounds())?),
             None => Ok(()),
         }
+    }
+
+    /// What was asked for in vain would be asked for again and again in the background.
+    fn reclaim(&mut self) -> Check {
+        let reclaimed = self.store()?.db.reclaim(None, &mut |_| {})?;
+        lock(&self.progress).settle();
+        if !reclaimed.is_complete {
+            return Err(Violation(format!("without a limit of time: {reclaimed:?}")));
+        }
+        Ok(())
     }
 
     fn unpin(&mut self) {

@@ -1,11 +1,12 @@
-//! `verify`, `compact`, `checkpoint`.
+//! `verify`, `compact`, `reclaim`, `checkpoint`.
 
 use std::ops::Bound;
 use std::path::Path;
+use std::time::Duration;
 
 use cleavedb::{ErrorKind, Problem, VerifyReport};
 
-use crate::args::{Checkpoint, Compact};
+use crate::args::{Checkpoint, Compact, Reclaim};
 use crate::bytes;
 use crate::failure::{Failure, Result};
 use crate::output::{Output, done};
@@ -102,6 +103,30 @@ pub fn compact(args: &Compact, json: bool) -> Result<()> {
     db.close()?;
     bar.finish_and_clear();
     done(json)
+}
+
+/// `cleave reclaim`
+pub fn reclaim(args: &Reclaim, json: bool) -> Result<()> {
+    let db = store::open(&args.dir, Access::Write)?;
+    let bar = progress::spinner("reclaim: bytes freed");
+    let limit = args.seconds.map(Duration::from_secs);
+    let reclaimed = db.reclaim(limit, &mut |so_far| bar.set_position(so_far.bytes_freed))?;
+    db.close()?;
+    bar.finish_and_clear();
+    let mut out = Output::new();
+    if json {
+        out.json(&reclaimed)?;
+    } else {
+        let size = cleavedb_bench::report::bytes;
+        let rest = if reclaimed.is_complete { "" } else { "; the time was up" };
+        out.line(format_args!(
+            "{} files removed, {} freed, {} of live values moved{rest}",
+            reclaimed.files,
+            size(reclaimed.bytes_freed),
+            size(reclaimed.bytes_moved)
+        ))?;
+    }
+    out.finish()
 }
 
 /// `cleave checkpoint`

@@ -18,6 +18,7 @@ impl Engine {
         let outcome = if self.settings.read_only { Ok(()) } else { self.seal_for_close() };
         self.refuse_calls();
         self.io.executor.shutdown();
+        self.gc.forget();
         self.stop_timer();
         if !self.settings.read_only && outcome.is_ok() {
             self.drop_blank_segments();

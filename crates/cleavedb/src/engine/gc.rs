@@ -24,6 +24,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::commit::{Task, Work};
+use crate::engine::gc::collect::Collector;
 use crate::engine::gc::estimate::DeadTail;
 use crate::engine::state::{Draft, Publication};
 use crate::values::edit::ValuesEdit;
@@ -55,6 +56,8 @@ pub(crate) struct Collection {
 
 #[derive(Default)]
 struct Known {
+    /// The collection in progress, between two steps.
+    current: Option<Collector>,
     /// Collected files that wait to be removed, with their barriers (GC3).
     retiring: BTreeMap<FileId, Seq>,
     /// Files that could not be collected, with the reason; left alone until somebody asks.
@@ -94,10 +97,17 @@ impl Collection {
         self.state.lock().look = true;
     }
 
-    /// Files that wait to be removed, or cannot be collected.
+    /// Gives up the collection in progress.
+    pub(crate) fn forget(&self) {
+        let current = self.state.lock().current.take();
+        drop(current);
+    }
+
+    /// Files that wait to be removed, are being collected, or cannot be.
     fn taken(&self) -> Vec<FileId> {
         let known = self.state.lock();
-        known.retiring.keys().chain(known.refused.keys()).copied().collect()
+        let current = known.current.as_ref().map(Collector::file);
+        known.retiring.keys().chain(known.refused.keys()).copied().chain(current).collect()
     }
 }
 
@@ -113,6 +123,10 @@ impl Engine {
             return Ok(false);
         }
         self.health.check_writable()?;
+        let current = self.gc.state.lock().current.take();
+        if let Some(collector) = current {
+            return self.go_on_collecting(collector).map(|()| true);
+        }
         let mut has_worked = self.remove_dead_value_files()? | self.remove_collected()?;
         let is_quiet = self.refresh_estimates()?;
         if is_quiet {
@@ -121,15 +135,28 @@ impl Engine {
         }
         has_worked |= self.succeed_dead_newest()?;
         let Some(victim) = self.pick_victim() else { return Ok(has_worked) };
-        match self.collect_file(victim) {
-            Ok(barrier) => {
-                self.gc.state.lock().retiring.insert(victim, barrier);
-                self.succeed_dead_newest()?;
-                self.remove_collected()?;
-            }
+        match self.begin_collection(victim) {
+            Ok(collector) => self.go_on_collecting(collector)?,
             Err(error) => self.settle_collection(victim, error)?,
         }
         Ok(true)
+    }
+
+    /// One step of a collection, and what follows if it is the last one.
+    fn go_on_collecting(self: &Arc<Self>, mut collector: Collector) -> Result<()> {
+        let id = collector.file();
+        match collector.step(self) {
+            Ok(None) => self.gc.state.lock().current = Some(collector),
+            Ok(Some(barrier)) => {
+                // The last one, perhaps, who has the file open.
+                drop(collector);
+                self.gc.state.lock().retiring.insert(id, barrier);
+                self.succeed_dead_newest()?;
+                self.remove_collected()?;
+            }
+            Err(error) => self.settle_collection(id, error)?,
+        }
+        Ok(())
     }
 
     /// What a failed collection means: nothing is lost, the file stays. Only what concerns all is

@@ -99,6 +99,11 @@ impl Moves {
         self.ends.push(self.payload.len());
     }
 
+    /// Whether there is nothing to commit.
+    pub(super) fn is_empty(&self) -> bool {
+        self.origins.is_empty()
+    }
+
     /// Whether it is time to commit.
     pub(super) fn are_many(&self) -> bool {
         self.payload.len() >= self.batch_bytes
