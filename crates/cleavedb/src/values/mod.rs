@@ -9,6 +9,7 @@ pub(crate) mod reader;
 pub(crate) mod ref_changes;
 pub(crate) mod sample;
 pub(crate) mod segment;
+#[cfg_attr(not(test), expect(dead_code, reason = "garbage collection asks it next"))]
 pub(crate) mod strategy;
 pub(crate) mod tail_buffer;
 #[cfg(test)]

@@ -67,6 +67,12 @@ impl OpenSegment {
         Some((file.id(), footer.lines))
     }
 
+    /// Memory held.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let held = |values: &Values| values.footer.memory_bytes() + values.buffer.capacity();
+        self.values.as_ref().map_or(0, held) as u64
+    }
+
     /// Appends a group with one write.
     pub(super) fn append(
         &mut self,
