@@ -26,6 +26,9 @@ pub(crate) struct Condition {
     pub(crate) key: Vec<u8>,
     /// The snapshot at which it was read.
     pub(crate) read_seq: Seq,
+    /// The newest seq that it had then, where that alone will do. A key that was deleted since, and
+    /// whose tombstone has reached the bottom, shows nothing newer; it shows nothing at all.
+    pub(crate) newest_seq: Option<Seq>,
 }
 
 impl Condition {
@@ -39,12 +42,11 @@ impl Condition {
 
     /// Whether the key is still as it was read.
     fn holds(&self, engine: &Engine) -> Result<bool> {
-        let newest = if engine.flushed.load(Ordering::Acquire) <= self.read_seq {
-            engine.newest_in_memtables(self.keyspace, &self.key)
-        } else {
-            engine.look_up(self.keyspace, &self.key, Some(SEQ_MAX))?.newest_seq
-        };
-        Ok(newest <= self.read_seq)
+        if engine.flushed.load(Ordering::Acquire) <= self.read_seq {
+            return Ok(engine.newest_in_memtables(self.keyspace, &self.key) <= self.read_seq);
+        }
+        let newest = engine.look_up(self.keyspace, &self.key, Some(SEQ_MAX))?.newest_seq;
+        Ok(self.newest_seq.map_or(newest <= self.read_seq, |seen| newest == seen))
     }
 }
 
@@ -141,15 +143,18 @@ impl Engine {
             let pin = self.snapshots.take(&self.visible);
             let read_seq = pin.seq();
             let current = self.look_up_value(keyspace, key, Some(read_seq))?;
-            drop(pin);
             if current.as_deref() != expected {
                 return Ok(false);
             }
             let mut work = encode()?;
             debug_assert_eq!(work.task, Task::Write);
-            work.condition = Some(Condition { keyspace: keyspace.id, key: key.to_vec(), read_seq });
+            let (id, key) = (keyspace.id, key.to_vec());
+            work.condition = Some(Condition { keyspace: id, key, read_seq, newest_seq: None });
             self.make_room(work.payload.len() as u64)?;
-            match self.commit(work) {
+            let outcome = self.commit(work);
+            // Until here it has kept what was read, and so every tombstone above it.
+            drop(pin);
+            match outcome {
                 Ok(()) => return Ok(true),
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
                 Err(error) => return Err(error),

@@ -339,3 +339,30 @@ fn a_damaged_file_is_left_alone_and_the_rest_is_collected() {
     keyspace.put("more", "writes go on as before").unwrap();
     assert_eq!(keyspace.get(key(199)).unwrap().unwrap(), model[&key(199)].as_bytes());
 }
+
+/// A tombstone that reached the bottom leaves nothing behind that is newer than what was read.
+#[test]
+fn a_key_that_was_deleted_and_compacted_away_does_not_come_back() {
+    let disk = MemoryDisk::new();
+    let io = world(&disk);
+    let engine =
+        Engine::open(io.clone(), Path::new("/db"), small().into_settings(), widths()).unwrap();
+    let db = Db::new(Handle::new(engine, Durability::Buffered));
+    let keyspace = apart(&db);
+    let mut model = Model::new();
+    (0..200).for_each(|number| put(&keyspace, &mut model, number, 0));
+    (0..200).filter(|n| n % 2 == 0).for_each(|number| put(&keyspace, &mut model, number, 1));
+    db.flush().unwrap();
+    let waiting = |db: &Db| db.stats().collection.races_lost;
+    for number in (1..200).step_by(2) {
+        // A step of background work now and then: collections stand between look and move.
+        io.executor.help();
+        keyspace.delete(key(number)).unwrap();
+        model.remove(&key(number));
+        db.compact().unwrap();
+    }
+    reclaim(&db);
+    assert_shows(&keyspace, &model);
+    assert!(waiting(&db) > 0, "no race was met");
+    assert_sound(&db);
+}

@@ -166,14 +166,15 @@ fn take_record(
     let SeparatedRecord { keyspace, key, seq, .. } = *record;
     let moment = Moment::now(engine);
     let place = RecordPlace { keyspace, key, seq, handle };
-    let Liveness::Live { is_merged, .. } = engine.strategy.liveness(&place, &moment)? else {
+    let Liveness::Live { newest_seq, is_merged } = engine.strategy.liveness(&place, &moment)? else {
         engine.metrics.collection.records_dead.fetch_add(1, Ordering::Relaxed);
         return Ok(());
     };
     let state = engine.catalogue.lock().numbered(keyspace);
     // Dropped since the moment: dead.
     let Some(state) = state else { return Ok(()) };
-    let condition = Condition { keyspace, key: key.to_vec(), read_seq: moment.seq };
+    let (key, read_seq) = (key.to_vec(), moment.seq);
+    let condition = Condition { keyspace, key, read_seq, newest_seq: Some(newest_seq) };
     let origin = Origin { condition, handle };
     if is_merged {
         mark!("gc_merge_folded");

@@ -170,7 +170,8 @@ fn refresh(engine: &Engine, origins: &mut [Origin]) -> Result<()> {
     for Origin { condition, .. } in origins.iter_mut() {
         if condition.read_seq < flushed {
             let moment = Moment::now(engine);
-            if moment.newest_seq(condition.keyspace, &condition.key)? <= condition.read_seq {
+            let newest = moment.newest_seq(condition.keyspace, &condition.key)?;
+            if Some(newest) == condition.newest_seq {
                 mark!("gc_condition_refreshed");
                 condition.read_seq = moment.seq;
             }
