@@ -5,15 +5,18 @@
 //! none. M2 visibility advances in seq order and never goes back: a group publishes when its
 //! predecessor has, one without operations not at all. M3 no group is logged after one whose sync
 //! failed (the leader checks health first). M4 a lone writer pays no hand-over: it finds no leader,
-//! leads, and wakes nobody.
+//! leads, and wakes nobody. M5 leadership is never given to a thread that may be asleep or off its
+//! core: it is let go of, and the first waiter is told to try. Until it does, any writer that
+//! runs may lead and take the waiting work with it; and since the first waiter was told,
+//! none waits for ever.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::base::entry::{Kind, SEQ_MAX, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use crate::base::sync::{Arc, Condvar, Mutex, hint, thread};
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::conditional::Condition;
 use crate::engine::metrics::Operation;
@@ -21,6 +24,11 @@ use crate::engine::pacing::Reason;
 use crate::log::batch::BatchReader;
 use crate::log::format::FrameRef;
 use crate::memory::memtable::Memtable;
+use publication::Publication;
+use signal::Signal;
+
+mod publication;
+mod signal;
 
 /// What a caller wants done under commit leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,58 +83,25 @@ impl Work {
 
 /// Largest group: keeps the first writer's wait short.
 const GROUP_BYTES_MAX: usize = 1 << 20;
-/// Spins before parking: about as long as one buffered append takes. (To the model checker each
-/// is a step; one shows what there is to see.)
-const SPINS: usize = if cfg!(shuttle) { 1 } else { 200 };
-
-const PENDING: u8 = 0;
-const LEAD: u8 = 1;
+/// Nobody leads: the waiter is to lead, unless another has come first.
+const TRY: u8 = 1;
 const DONE: u8 = 2;
 
 /// A writer that waits for its leader, or for its turn to lead.
 struct Waiter {
     work: Mutex<Option<Work>>,
-    state: AtomicU8,
     outcome: Mutex<Option<Result<()>>>,
-    parked: Mutex<bool>,
-    wake: Condvar,
+    signal: Signal,
 }
 
 impl Waiter {
     fn new(work: Work) -> Self {
-        Self {
-            work: Mutex::new(Some(work)),
-            state: AtomicU8::new(PENDING),
-            outcome: Mutex::new(None),
-            parked: Mutex::new(false),
-            wake: Condvar::new(),
-        }
+        Self { work: Mutex::new(Some(work)), outcome: Mutex::new(None), signal: Signal::new() }
     }
 
-    fn signal(&self, state: u8) {
-        self.state.store(state, Ordering::Release);
-        if *self.parked.lock() {
-            self.wake.notify_one();
-        }
-    }
-
-    fn wait(&self) -> u8 {
-        for _ in 0..SPINS {
-            let state = self.state.load(Ordering::Acquire);
-            if state != PENDING {
-                return state;
-            }
-            hint::spin_loop();
-        }
-        let mut parked = self.parked.lock();
-        *parked = true;
-        loop {
-            let state = self.state.load(Ordering::Acquire);
-            if state != PENDING {
-                return state;
-            }
-            self.wake.wait(&mut parked);
-        }
+    /// Bytes of its payload if it can share a group with other writes.
+    fn plain_bytes(&self) -> Option<usize> {
+        self.work.lock().as_ref().filter(|work| work.is_plain()).map(|work| work.payload.len())
     }
 }
 
@@ -136,14 +111,41 @@ struct Queue {
     waiting: VecDeque<Arc<Waiter>>,
 }
 
+impl Queue {
+    /// Whether a writer that has just come may lead: nobody does, and the waiting work either goes
+    /// along with its own or there is none. (Else writers that come could keep for ever from its
+    /// turn what no group takes along.)
+    fn admits(&self, work: &Work) -> bool {
+        let goes_along = |first: &Arc<Waiter>| {
+            let bytes = first.plain_bytes().filter(|_| work.is_plain());
+            bytes.is_some_and(|bytes| work.payload.len() + bytes <= GROUP_BYTES_MAX)
+        };
+        !self.leading && self.waiting.front().is_none_or(goes_along)
+    }
+
+    /// Makes a waiter that was told to try the leader; `None` where another came first: it has
+    /// taken the waiter's work along, or will tell the waiter again.
+    fn take_lead(&mut self, waiter: &Arc<Waiter>) -> Option<Work> {
+        // Work leaves the queue at its front only, and the waiter was there when it was told.
+        let is_first = self.waiting.front().is_some_and(|first| Arc::ptr_eq(first, waiter));
+        if is_first && !self.leading {
+            self.leading = true;
+            self.waiting.pop_front();
+            return waiter.work.lock().take();
+        }
+        // Done may have come meanwhile, and stays.
+        waiter.signal.change(TRY, Signal::IDLE);
+        None
+    }
+}
+
 /// The queue of writers and the order of visibility.
 #[derive(Default)]
 pub(crate) struct CommitQueue {
     queue: Mutex<Queue>,
     /// Last seq given out; written by leaders only.
     pub(crate) allocated: AtomicU64,
-    turn: Mutex<usize>,
-    turned: Condvar,
+    publication: Publication,
 }
 
 /// One member of a group besides the leader.
@@ -174,22 +176,20 @@ impl Engine {
     fn enqueue(self: &Arc<Self>, work: Work) -> Result<()> {
         let waiter = {
             let mut queue = self.commits.queue.lock();
-            if queue.leading {
-                let waiter = Arc::new(Waiter::new(work));
-                queue.waiting.push_back(Arc::clone(&waiter));
-                waiter
-            } else {
+            if queue.admits(&work) {
                 queue.leading = true;
                 drop(queue);
                 return self.lead(work);
             }
+            let waiter = Arc::new(Waiter::new(work));
+            queue.waiting.push_back(Arc::clone(&waiter));
+            waiter
         };
-        if waiter.wait() == LEAD {
-            let work = waiter.work.lock().take();
-            return match work {
-                Some(work) => self.lead(work),
-                None => Err(Error::invalid("a waiting batch lost its work")),
-            };
+        while waiter.signal.wait() == TRY {
+            let work = self.commits.queue.lock().take_lead(&waiter);
+            if let Some(work) = work {
+                return self.lead(work);
+            }
         }
         let outcome = waiter.outcome.lock().take();
         outcome.unwrap_or_else(|| Err(Error::invalid("a waiting batch lost its outcome")))
@@ -215,7 +215,7 @@ impl Engine {
         };
         for follower in followers {
             *follower.waiter.outcome.lock() = Some(outcome.clone());
-            follower.waiter.signal(DONE);
+            follower.waiter.signal.set(DONE);
         }
         outcome
     }
@@ -247,15 +247,15 @@ impl Engine {
         followers
     }
 
+    /// Lets go of leadership and tells the first waiter (M5).
     fn hand_over(&self) {
-        let next = {
+        let first = {
             let mut queue = self.commits.queue.lock();
-            let next = queue.waiting.pop_front();
-            queue.leading = next.is_some();
-            next
+            queue.leading = false;
+            queue.waiting.front().filter(|first| first.signal.change(Signal::IDLE, TRY)).cloned()
         };
-        if let Some(next) = next {
-            next.signal(LEAD);
+        if let Some(first) = first {
+            first.signal.wake();
         }
     }
 
@@ -340,22 +340,24 @@ impl Engine {
 
     /// Makes a group visible once its predecessor is (M2).
     fn publish_group(&self, logged: &Logged) {
-        self.wait_turn(logged.base_seq - 1);
         if logged.last_seq < logged.base_seq {
             // A group without operations shares its place with the one after it, which may have
             // published already: what is visible must not go back.
-            return;
+            return self.wait_turn(logged.base_seq - 1);
         }
-        self.visible.store(logged.last_seq, Ordering::Release);
-        let waiting = self.commits.turn.lock();
-        if *waiting > 0 {
-            self.commits.turned.notify_all();
-        }
+        let seqs = (logged.base_seq, logged.last_seq);
+        let clock = self.io.clock.as_ref();
+        let waited = self.commits.publication.publish(&self.visible, seqs, clock);
+        self.count_wait(waited);
     }
 
     /// Waits as a writer until everything up to `seq` is visible; a long wait is counted.
     fn wait_turn(&self, seq: Seq) {
         let waited = self.wait_published(seq);
+        self.count_wait(waited);
+    }
+
+    fn count_wait(&self, waited: Duration) {
         if !waited.is_zero() {
             self.metrics.stalled(Reason::Publication, waited);
         }
@@ -364,23 +366,7 @@ impl Engine {
     /// Waits until everything up to `seq` is visible; for how long, if it had to sleep.
     /// Terminates: groups publish in order, and every logged group publishes.
     pub(crate) fn wait_published(&self, seq: Seq) -> Duration {
-        let published = || self.visible.load(Ordering::Acquire) >= seq;
-        for _ in 0..SPINS {
-            if published() {
-                return Duration::ZERO;
-            }
-            hint::spin_loop();
-        }
-        thread::yield_now();
-        let start = self.io.clock.now();
-        let mut waiting = self.commits.turn.lock();
-        *waiting += 1;
-        while !published() {
-            self.commits.turned.wait(&mut waiting);
-        }
-        *waiting -= 1;
-        drop(waiting);
-        self.io.clock.now().saturating_sub(start)
+        self.commits.publication.wait(&self.visible, seq, self.io.clock.as_ref())
     }
 }
 
@@ -414,3 +400,6 @@ pub(crate) fn insert_batch(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
