@@ -5,15 +5,17 @@
 //! none. M2 visibility advances in seq order and never goes back: a group publishes when its
 //! predecessor has, one without operations not at all. M3 no group is logged after one whose sync
 //! failed (the leader checks health first). M4 a lone writer pays no hand-over: it finds no leader,
-//! leads, and wakes nobody.
+//! leads, and wakes nobody. M5 leadership is never given to a thread that may be asleep or off its
+//! core: it is let go of, and the first waiter is told to try. Until it does, any writer that
+//! runs may lead and take the waiting work with it; and since the first waiter was told,
+//! none waits for ever.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::base::entry::{FileId, Kind, SEQ_MAX, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use crate::base::sync::{Arc, Condvar, Mutex, hint, thread};
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::conditional::{Condition, Members};
 use crate::engine::lane::{Group, GroupPlace, LaneId};
@@ -25,6 +27,12 @@ use crate::log::format::{FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FrameRef};
 use crate::log::separated::Slot;
 use crate::memory::memtable::Memtable;
 use crate::values::handle::Handle;
+use publication::Publication;
+use queue::{DONE, Follower, Place, Queue, TRY};
+
+mod publication;
+mod queue;
+mod signal;
 
 /// What a caller wants done under commit leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,80 +95,6 @@ impl Work {
             afterwards: None,
         }
     }
-
-    /// Whether it can share a group with other writes.
-    fn is_plain(&self) -> bool {
-        self.task == Task::Write && self.condition.is_none() && self.members.is_empty()
-    }
-
-    /// The lane it is for; `None` where there is nothing to log.
-    fn lane(&self) -> Option<LaneId> {
-        let lane = if self.slots.is_empty() { LaneId::Journal } else { LaneId::Values };
-        (self.count > 0).then_some(lane)
-    }
-}
-
-/// Largest group: keeps the first writer's wait short.
-const GROUP_BYTES_MAX: usize = 1 << 20;
-/// Spins before parking: about as long as one buffered append takes. (To the model checker each
-/// is a step; one shows what there is to see.)
-const SPINS: usize = if cfg!(shuttle) { 1 } else { 200 };
-
-const PENDING: u8 = 0;
-const LEAD: u8 = 1;
-const DONE: u8 = 2;
-
-/// A writer that waits for its leader, or for its turn to lead.
-struct Waiter {
-    work: Mutex<Option<Work>>,
-    state: AtomicU8,
-    outcome: Mutex<Option<Result<()>>>,
-    parked: Mutex<bool>,
-    wake: Condvar,
-}
-
-impl Waiter {
-    fn new(work: Work) -> Self {
-        Self {
-            work: Mutex::new(Some(work)),
-            state: AtomicU8::new(PENDING),
-            outcome: Mutex::new(None),
-            parked: Mutex::new(false),
-            wake: Condvar::new(),
-        }
-    }
-
-    fn signal(&self, state: u8) {
-        self.state.store(state, Ordering::Release);
-        if *self.parked.lock() {
-            self.wake.notify_one();
-        }
-    }
-
-    fn wait(&self) -> u8 {
-        for _ in 0..SPINS {
-            let state = self.state.load(Ordering::Acquire);
-            if state != PENDING {
-                return state;
-            }
-            hint::spin_loop();
-        }
-        let mut parked = self.parked.lock();
-        *parked = true;
-        loop {
-            let state = self.state.load(Ordering::Acquire);
-            if state != PENDING {
-                return state;
-            }
-            self.wake.wait(&mut parked);
-        }
-    }
-}
-
-#[derive(Default)]
-struct Queue {
-    leading: bool,
-    waiting: VecDeque<Arc<Waiter>>,
 }
 
 /// The queue of writers and the order of visibility.
@@ -169,14 +103,7 @@ pub(crate) struct CommitQueue {
     queue: Mutex<Queue>,
     /// Last seq given out; written by leaders only.
     pub(crate) allocated: AtomicU64,
-    turn: Mutex<usize>,
-    turned: Condvar,
-}
-
-/// One member of a group besides the leader.
-struct Follower {
-    waiter: Arc<Waiter>,
-    work: Work,
+    publication: Publication,
 }
 
 /// A group that has been logged.
@@ -206,24 +133,16 @@ impl Engine {
     }
 
     fn enqueue(self: &Arc<Self>, work: Work) -> Result<()> {
-        let waiter = {
-            let mut queue = self.commits.queue.lock();
-            if queue.leading {
-                let waiter = Arc::new(Waiter::new(work));
-                queue.waiting.push_back(Arc::clone(&waiter));
-                waiter
-            } else {
-                queue.leading = true;
-                drop(queue);
+        let place = self.commits.queue.lock().enter(work);
+        let waiter = match place {
+            Place::Leader(work) => return self.lead(work),
+            Place::Waiter(waiter) => waiter,
+        };
+        while waiter.signal.wait() == TRY {
+            let work = self.commits.queue.lock().take_lead(&waiter);
+            if let Some(work) = work {
                 return self.lead(work);
             }
-        };
-        if waiter.wait() == LEAD {
-            let work = waiter.work.lock().take();
-            return match work {
-                Some(work) => self.lead(work),
-                None => Err(Error::invalid("a waiting batch lost its work")),
-            };
         }
         let outcome = waiter.outcome.lock().take();
         outcome.unwrap_or_else(|| Err(Error::invalid("a waiting batch lost its outcome")))
@@ -231,7 +150,7 @@ impl Engine {
 
     /// Leads one group: logs it, hands leadership on, inserts, publishes, wakes the followers.
     fn lead(self: &Arc<Self>, mut own: Work) -> Result<()> {
-        let followers = self.gather(&own);
+        let followers = self.commits.queue.lock().gather(&own);
         let logged = self.log_group(&mut own, &followers);
         self.hand_over();
         let outcome = match logged {
@@ -249,54 +168,16 @@ impl Engine {
         };
         for follower in followers {
             *follower.waiter.outcome.lock() = Some(outcome.clone());
-            follower.waiter.signal(DONE);
+            follower.waiter.signal.set(DONE);
         }
         outcome
     }
 
-    /// Takes plain writes of one lane off the queue, up to the size of a group: so a group is one
-    /// write to one file and never half there.
-    fn gather(&self, own: &Work) -> Vec<Follower> {
-        let mut followers = Vec::new();
-        if !own.is_plain() {
-            return followers;
-        }
-        let mut bytes = own.payload.len();
-        let mut lane = own.lane();
-        let mut queue = self.commits.queue.lock();
-        while let Some(waiter) = queue.waiting.front() {
-            let mut slot = waiter.work.lock();
-            match slot.take() {
-                Some(work)
-                    if work.is_plain()
-                        && bytes + work.payload.len() <= GROUP_BYTES_MAX
-                        && (lane.is_none() || work.lane().is_none_or(|own| lane == Some(own))) =>
-                {
-                    drop(slot);
-                    bytes += work.payload.len();
-                    lane = lane.or(work.lane());
-                    if let Some(waiter) = queue.waiting.pop_front() {
-                        followers.push(Follower { waiter, work });
-                    }
-                }
-                other => {
-                    *slot = other;
-                    break;
-                }
-            }
-        }
-        followers
-    }
-
+    /// Lets go of leadership and tells the first waiter (M5).
     fn hand_over(&self) {
-        let next = {
-            let mut queue = self.commits.queue.lock();
-            let next = queue.waiting.pop_front();
-            queue.leading = next.is_some();
-            next
-        };
-        if let Some(next) = next {
-            next.signal(LEAD);
+        let first = self.commits.queue.lock().let_go();
+        if let Some(first) = first {
+            first.signal.wake();
         }
     }
 
@@ -413,22 +294,24 @@ impl Engine {
 
     /// Makes a group visible once its predecessor is (M2).
     fn publish_group(&self, logged: &Logged) {
-        self.wait_turn(logged.base_seq - 1);
         if logged.last_seq < logged.base_seq {
             // A group without operations shares its place with the one after it, which may have
             // published already: what is visible must not go back.
-            return;
+            return self.wait_turn(logged.base_seq - 1);
         }
-        self.visible.store(logged.last_seq, Ordering::Release);
-        let waiting = self.commits.turn.lock();
-        if *waiting > 0 {
-            self.commits.turned.notify_all();
-        }
+        let seqs = (logged.base_seq, logged.last_seq);
+        let clock = self.io.clock.as_ref();
+        let waited = self.commits.publication.publish(&self.visible, seqs, clock);
+        self.count_wait(waited);
     }
 
     /// Waits as a writer until everything up to `seq` is visible; a long wait is counted.
     fn wait_turn(&self, seq: Seq) {
         let waited = self.wait_published(seq);
+        self.count_wait(waited);
+    }
+
+    fn count_wait(&self, waited: Duration) {
         if !waited.is_zero() {
             self.metrics.stalled(Reason::Publication, waited);
         }
@@ -437,23 +320,7 @@ impl Engine {
     /// Waits until everything up to `seq` is visible; for how long, if it had to sleep.
     /// Terminates: groups publish in order, and every logged group publishes.
     pub(crate) fn wait_published(&self, seq: Seq) -> Duration {
-        let published = || self.visible.load(Ordering::Acquire) >= seq;
-        for _ in 0..SPINS {
-            if published() {
-                return Duration::ZERO;
-            }
-            hint::spin_loop();
-        }
-        thread::yield_now();
-        let start = self.io.clock.now();
-        let mut waiting = self.commits.turn.lock();
-        *waiting += 1;
-        while !published() {
-            self.commits.turned.wait(&mut waiting);
-        }
-        *waiting -= 1;
-        drop(waiting);
-        self.io.clock.now().saturating_sub(start)
+        self.commits.publication.wait(&self.visible, seq, self.io.clock.as_ref())
     }
 }
 

@@ -275,9 +275,8 @@ impl Engine {
             }
             free || planted!("gc_ignores_snapshots")
         };
-        let free = known.retiring.iter().filter(|&(&id, &barrier)| {
-            Some(id) != newest && is_free(barrier)
-        });
+        let free =
+            known.retiring.iter().filter(|&(&id, &barrier)| Some(id) != newest && is_free(barrier));
         free.map(|(&id, _)| id).collect()
     }
 

@@ -76,9 +76,7 @@ impl Engine {
     fn looked_at(&self, entry: &TableEntry, known: Option<Sample>) -> Result<Sample> {
         let mut sample = match known {
             Some(sample) => sample,
-            None => {
-                Sample::draw(&self.value_context, &entry.file, &self.lines_of(entry)?)?
-            }
+            None => Sample::draw(&self.value_context, &entry.file, &self.lines_of(entry)?)?,
         };
         sample.refresh(&mut |place| self.is_live(place))?;
         Ok(sample)

@@ -8,7 +8,8 @@ fn widths() -> Widths {
 
 #[test]
 fn a_small_backlog_costs_nothing() {
-    let pressure = Pressure { frozen: 1, level0_runs: 16, pending_bytes: 1 << 20, ..Pressure::default() };
+    let pressure =
+        Pressure { frozen: 1, level0_runs: 16, pending_bytes: 1 << 20, ..Pressure::default() };
     assert_eq!(pace(pressure, 1024, &widths()), Pace::Free);
 }
 
