@@ -72,6 +72,10 @@ pub struct ValueStats {
     pub entries: u64,
     /// Bytes of these records.
     pub live_bytes: u64,
+    /// Values that scans began to read ahead.
+    pub prefetched: u64,
+    /// Those of them that no scan came to: it ended, turned or was sent elsewhere.
+    pub prefetched_unused: u64,
 }
 
 /// The block cache.
@@ -279,6 +283,8 @@ fn values_of(engine: &Engine) -> ValueStats {
         file_bytes: figures.file_bytes,
         entries: figures.entries,
         live_bytes: figures.live_bytes,
+        prefetched: engine.metrics.values_prefetched.load(Relaxed),
+        prefetched_unused: engine.metrics.values_unused.load(Relaxed),
     }
 }
 

@@ -8,6 +8,7 @@ mod forged;
 mod journal;
 mod locks;
 mod reopen;
+mod scans;
 mod values;
 
 use tempfile::TempDir;

@@ -14,6 +14,7 @@ use crate::base::entry::{KeyspaceId, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
 use crate::base::names::{FileKind, file_name};
+use crate::base::sync::Arc;
 use crate::base::value::{SharedBytes, Value};
 use crate::io::{DiskFile, Purpose};
 use crate::log::separated::SeparatedRecord;
@@ -22,6 +23,7 @@ use crate::values::file_table::ValueFiles;
 use crate::values::handle::Handle;
 use crate::values::tail_buffer::TailBuffer;
 
+pub(crate) mod ahead;
 mod batch;
 
 /// A value that an index entry names.
@@ -67,13 +69,13 @@ impl ValueReader<'_> {
     }
 
     /// The file that a handle names, if the handle lies within it.
-    fn file_of(&self, handle: &Handle) -> Result<&ValueFile> {
+    fn file_of(&self, handle: &Handle) -> Result<&Arc<ValueFile>> {
         let Some(entry) = self.files.get(handle.file) else {
             let path = self.context.dir.join(file_name(FileKind::Value, handle.file));
             let message = "an entry names a value file that is not there";
             return Err(Error::corruption(message).in_file(&path).at_offset(handle.offset));
         };
-        let file = &*entry.file;
+        let file = &entry.file;
         let readable = file.readable();
         if handle.end() > readable {
             let message = format!("an entry names {} of {readable} bytes", handle.end());
