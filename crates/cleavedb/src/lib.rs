@@ -1,5 +1,4 @@
 //! CleaveDB: an embedded, ordered key-value engine for SSDs.
-#![cfg_attr(not(test), expect(dead_code, reason = "the engine's lanes use the value log next"))]
 
 pub(crate) mod base;
 pub(crate) mod db;

@@ -350,8 +350,8 @@ impl Engine {
         // What there is, and as much as may come before the next look.
         let in_use: u64 = self.view.load().memtables().map(|table| table.memory_bytes()).sum();
         let memtables = (in_use + self.widths.memtable_bytes).min(memtables_max);
-        let tail = self.value_tail.memory_bytes() as u64;
-        let buffers = self.iterator_bytes() + self.background_bytes() + tail;
+        let lane = self.value_tail_bytes();
+        let buffers = self.iterator_bytes() + self.background_bytes() + lane;
         let taken = memtables + self.tables.memory_bytes() + buffers;
         self.blocks.set_capacity(budget.saturating_sub(taken).max(budget / 8));
     }

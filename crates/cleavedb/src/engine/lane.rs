@@ -100,6 +100,8 @@ pub(crate) struct Lane {
     segment_bytes: AtomicU64,
     /// Bytes of the open segment whose write-back has been asked for.
     write_back_bytes: AtomicU64,
+    /// Memory of the open segment's footer in the making, and of its next group.
+    held_bytes: AtomicU64,
     ahead: Ahead,
 }
 
@@ -117,6 +119,7 @@ impl Lane {
             }),
             segment_bytes: AtomicU64::new(0),
             write_back_bytes: AtomicU64::new(0),
+            held_bytes: AtomicU64::new(0),
             ahead: Ahead::default(),
         }
     }
@@ -124,6 +127,11 @@ impl Lane {
     /// Bytes in the open segment.
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Memory that the open segment holds besides what it has handed on.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.held_bytes.load(Ordering::Relaxed)
     }
 
     /// Whether no open segment holds a frame.
@@ -273,6 +281,7 @@ impl Engine {
             }
         };
         let after = open.writer.bytes();
+        lane.held_bytes.store(open.memory_bytes(), Ordering::Relaxed);
         drop(guard);
         lane.appended(group.last_seq, after);
         self.logs.set_appended(group.last_seq, after - before);
@@ -322,7 +331,11 @@ impl Engine {
         let start = self.io.clock.now();
         let outcome = self.seal_and_begin(id);
         let waited = self.io.clock.now().saturating_sub(start);
-        self.metrics.stalled(Reason::JournalRoll, waited);
+        let reason = match id {
+            LaneId::Journal => Reason::JournalRoll,
+            LaneId::Values => Reason::ValueLogRoll,
+        };
+        self.metrics.stalled(reason, waited);
         outcome
     }
 
@@ -362,6 +375,7 @@ impl Engine {
         let sealed = open.seal(next_seq, self.logs.synced_seq(), last_seq);
         let (sealed, values) = sealed.inspect_err(|error| self.stop(error))?;
         lane.segment_bytes.store(0, Ordering::Relaxed);
+        lane.held_bytes.store(0, Ordering::Relaxed);
         {
             let mut tail = lane.tail.lock();
             if let Some(handle) = tail.handle.take()

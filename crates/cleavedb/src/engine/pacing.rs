@@ -29,6 +29,8 @@ pub(crate) enum Reason {
     Compaction,
     /// A full journal segment is sealed and the next begun.
     JournalRoll,
+    /// A full value segment is sealed and the next begun.
+    ValueLogRoll,
     /// The journal is synced for a group of which a member asked for that.
     JournalSync,
     /// The memtable is frozen.
@@ -39,11 +41,12 @@ pub(crate) enum Reason {
 
 impl Reason {
     /// All reasons, in the order of their counters.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Memtables,
         Self::Level0,
         Self::Compaction,
         Self::JournalRoll,
+        Self::ValueLogRoll,
         Self::JournalSync,
         Self::Freeze,
         Self::Publication,
@@ -56,6 +59,7 @@ impl Reason {
             Self::Level0 => "level0_runs",
             Self::Compaction => "compaction_debt",
             Self::JournalRoll => "journal_roll",
+            Self::ValueLogRoll => "value_log_roll",
             Self::JournalSync => "journal_sync",
             Self::Freeze => "memtable_freeze",
             Self::Publication => "predecessor",

@@ -141,7 +141,7 @@ impl Engine {
             }
             cut_tail(&self.io, &link.path, ended.seed, good)?;
         }
-        let values = (is_unsealed && *lane == LaneId::Values).then(|| SealedValues {
+        let values = (is_unsealed && *lane == LaneId::Values).then_some(SealedValues {
             sealed: *good,
             last_seq: *last_seq,
             totals: ended.totals,

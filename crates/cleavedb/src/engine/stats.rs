@@ -52,7 +52,7 @@ impl Engine {
             ("memtables", memtables),
             ("block_cache", self.blocks.bytes()),
             ("filters_and_indexes", self.tables.memory_bytes()),
-            ("value_tail", self.value_tail.memory_bytes() as u64),
+            ("value_tail", self.value_tail_bytes()),
             ("iterators", self.iterator_bytes()),
             ("background", self.background_bytes()),
         ]
@@ -63,6 +63,11 @@ impl Engine {
         parts.insert("total".to_owned(), total);
         parts.insert("budget".to_owned(), self.settings.memory_budget);
         parts
+    }
+
+    /// Memory of what the value lane wrote last, and of its open segment's footer.
+    pub(crate) fn value_tail_bytes(&self) -> u64 {
+        self.value_tail.memory_bytes() as u64 + self.value_lane.memory_bytes()
     }
 
     /// Memory of the cursors of users, what they have read ahead included.

@@ -167,6 +167,7 @@ impl SegmentReader {
     }
 
     /// Whether the last frame handed out was a footer.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn has_footer(&self) -> bool {
         self.has_footer
     }

@@ -128,10 +128,10 @@ pub(crate) fn append(
 /// Compares bytes and their dump with the golden files of this name, or writes these where
 /// `UPDATE_DOCS` is set; also checks that the page shows the dump.
 #[expect(clippy::disallowed_methods, reason = "golden files are the repository's, not a store's")]
-pub(crate) fn check_golden(page: &str, bytes: &[u8], dump: &str) {
+pub(crate) fn check_golden(page: &str, version: u32, bytes: &[u8], dump: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/format");
-    let binary = folder.join(format!("golden/{page}-v1.bin"));
-    let text = folder.join(format!("golden/{page}-v1.txt"));
+    let binary = folder.join(format!("golden/{page}-v{version}.bin"));
+    let text = folder.join(format!("golden/{page}-v{version}.txt"));
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&binary, bytes).unwrap();
         std::fs::write(&text, dump).unwrap();

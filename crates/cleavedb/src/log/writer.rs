@@ -457,6 +457,7 @@ impl SegmentWriter {
     }
 
     /// Seed of every checksum in the file.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn seed(&self) -> u32 {
         self.seed
     }

@@ -8,6 +8,7 @@ pub(crate) mod handle;
 pub(crate) mod reader;
 pub(crate) mod ref_changes;
 pub(crate) mod segment;
+#[cfg_attr(not(test), expect(dead_code, reason = "garbage collection asks it next"))]
 pub(crate) mod strategy;
 pub(crate) mod tail_buffer;
 #[cfg(test)]

@@ -33,14 +33,6 @@ impl RefChanges {
         *bytes += sign * i64::from(handle.bytes);
     }
 
-    /// Takes in what another part of the same job changed.
-    pub(crate) fn merge(&mut self, other: &Self) {
-        for (&file, &(refs, bytes)) in &other.by_file {
-            let own = self.by_file.entry(file).or_default();
-            *own = (own.0 + refs, own.1 + bytes);
-        }
-    }
-
     /// The edits, ascending by file; files whose changes cancel out are left out.
     pub(crate) fn edits(&self) -> Vec<ValuesEdit> {
         let changed = self.by_file.iter().filter(|(_, change)| **change != (0, 0));

@@ -116,12 +116,6 @@ impl TailBuffer {
     pub(crate) fn memory_bytes(&self) -> usize {
         self.groups.lock().bytes
     }
-
-    /// Forgets everything: where what was written has been cut off again.
-    pub(crate) fn clear(&self) {
-        let gone = std::mem::take(&mut *self.groups.lock());
-        drop(gone);
-    }
 }
 
 /// The memory without the contents.

@@ -162,7 +162,13 @@ fn a_snapshot_keeps_reading_what_is_superseded() {
         let old = snapshot.get(&keyspace, key(number)).unwrap().unwrap();
         assert_eq!(old, long(number).as_bytes());
     }
-    assert_eq!(held.map(|item| item.unwrap()).count(), 60);
+    let mut seen = 0;
+    for (number, item) in held.enumerate() {
+        let (_, value) = item.unwrap();
+        assert_eq!(value, long(number as u32).as_bytes());
+        seen += 1;
+    }
+    assert_eq!(seen, 60);
     assert_sound(&db);
 }
 

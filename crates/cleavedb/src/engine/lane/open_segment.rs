@@ -57,6 +57,12 @@ impl OpenSegment {
         Self { writer, values }
     }
 
+    /// Memory held.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let held = |values: &Values| values.footer.memory_bytes() + values.buffer.capacity();
+        self.values.as_ref().map_or(0, held) as u64
+    }
+
     /// Appends a group with one write.
     pub(super) fn append(
         &mut self,

@@ -56,7 +56,7 @@ fn golden_journal() {
     }
     let mut dump = String::new();
     dump_segment(&bytes, &mut dump);
-    check_golden("journal", &bytes, &dump);
+    check_golden("journal", FORMAT_VERSION, &bytes, &dump);
 }
 
 #[test]
@@ -120,13 +120,16 @@ fn a_header_from_elsewhere_is_named_as_such() {
 }
 
 #[test]
-fn a_newer_segment_is_refused_by_name() {
-    let mut bytes = encoded(&header());
-    bytes[segment_offset::VERSION] = 2;
-    mend(&mut bytes, 12);
-    let error = SegmentHeader::decode(&bytes, FileKind::Journal, &UUID, FileId(12)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.message().contains("version 2"));
+fn a_newer_or_older_segment_is_refused_by_name() {
+    for version in [FORMAT_VERSION - 1, FORMAT_VERSION + 1, 200] {
+        let mut bytes = encoded(&header());
+        bytes[segment_offset::VERSION] = version as u8;
+        mend(&mut bytes, 12);
+        let decoded = SegmentHeader::decode(&bytes, FileKind::Journal, &UUID, FileId(12));
+        let error = decoded.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.message().contains(&format!("version {version};")), "{error}");
+    }
 }
 
 #[test]

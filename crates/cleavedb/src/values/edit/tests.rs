@@ -114,5 +114,5 @@ fn golden_section() {
     lines.field(2, "removed: file 9");
     assert!(lines.rest().is_empty());
     assert_eq!(ValuesEdit::decode(&payload).unwrap(), edits);
-    check_golden("values-section", &payload, &dump);
+    check_golden("values-section", 1, &payload, &dump);
 }

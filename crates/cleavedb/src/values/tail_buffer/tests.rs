@@ -45,9 +45,6 @@ proptest! {
             prop_assert!(longer.is_none(), "no group is joined");
         }
         prop_assert!(buffer.get(FileId(99), *start, 0).is_none());
-        buffer.clear();
-        prop_assert_eq!(buffer.memory_bytes(), 0);
-        prop_assert!(buffer.get(*file, *start, 0).is_none());
     }
 }
 

@@ -5,7 +5,7 @@ use crate::base::compress::Compression;
 use crate::base::entry::FileId;
 use crate::base::names::FileKind;
 use crate::log::dump::dump_segment;
-use crate::log::format::Sealed;
+use crate::log::format::{FORMAT_VERSION, Sealed};
 use crate::log::testing::values::{ValueBatch, ValueLog, path, spec};
 use crate::log::testing::{check_golden, check_page, disk, io};
 use crate::log::writer::{AppendError, SegmentSpec, SegmentWriter};
@@ -43,7 +43,7 @@ fn dump(bytes: &[u8]) -> String {
 #[test]
 fn golden_value_segment() {
     let bytes = golden();
-    check_golden("value-segment", &bytes, &dump(&bytes));
+    check_golden("value-segment", FORMAT_VERSION, &bytes, &dump(&bytes));
 }
 
 #[test]
