@@ -9,6 +9,7 @@ mod journal;
 mod locks;
 mod reopen;
 mod scans;
+mod value_gets;
 mod values;
 
 use tempfile::TempDir;

@@ -18,6 +18,7 @@ use crate::base::sync::Arc;
 use crate::base::value::{SharedBytes, Value};
 use crate::io::{DiskFile, Purpose};
 use crate::log::separated::SeparatedRecord;
+use crate::values::cache::Kept;
 use crate::values::file::{ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
 use crate::values::handle::Handle;
@@ -51,13 +52,40 @@ pub(crate) struct ValueReader<'a> {
 }
 
 impl ValueReader<'_> {
-    /// Reads one value.
-    pub(crate) fn read(&self, wanted: &Wanted<'_>, purpose: Purpose) -> Result<Value> {
+    /// The value that a get wants: from the cache, or into it.
+    pub(crate) fn get(&self, wanted: &Wanted<'_>) -> Result<Value> {
+        let cache = &self.context.cache;
+        let guard = match cache.begin(wanted, true) {
+            Kept::Hit(value) => return Ok(value),
+            Kept::Miss(guard) => guard,
+        };
         let file = self.file_of(&wanted.handle)?;
-        let Handle { offset, bytes, .. } = wanted.handle;
         if let Some((owner, range)) = self.in_tail(&wanted.handle) {
             return value_of(file, wanted, owner.into(), range);
         }
+        let value = self.read_from(file, wanted, Purpose::Read)?;
+        cache.keep(guard, wanted, &value);
+        Ok(value)
+    }
+
+    /// Reads one value, and leaves no trace in the cache.
+    pub(crate) fn read(&self, wanted: &Wanted<'_>, purpose: Purpose) -> Result<Value> {
+        let file = self.file_of(&wanted.handle)?;
+        if let Some((owner, range)) = self.in_tail(&wanted.handle) {
+            return value_of(file, wanted, owner.into(), range);
+        }
+        if purpose == Purpose::Read
+            && let Some(kept) = self.context.cache.peek(&wanted.handle)
+            && let Some(value) = kept.of(wanted)
+        {
+            return Ok(value);
+        }
+        self.read_from(file, wanted, purpose)
+    }
+
+    /// Reads one value from its file.
+    fn read_from(&self, file: &ValueFile, wanted: &Wanted<'_>, purpose: Purpose) -> Result<Value> {
+        let Handle { offset, bytes, .. } = wanted.handle;
         let disk_file = file.disk_file()?;
         check_length(file, &*disk_file, offset, wanted.handle.end())?;
         let mut owner: BytesArc<[u8]> = std::iter::repeat_n(0, bytes as usize).collect();

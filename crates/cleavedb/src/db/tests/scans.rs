@@ -12,7 +12,7 @@ use crate::io::fault_disk::{CallKind, Fault, FaultDisk, FaultPlan};
 use crate::io::seeded::Seeded;
 use crate::{Cursor, Durability, ErrorKind, Value};
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Files of some hundred values, and nearly none of them in memory.
 fn open_in(io: Io) -> Db {
@@ -26,27 +26,27 @@ fn open_in(io: Io) -> Db {
     Db::new(Handle::new(engine, Durability::Buffered))
 }
 
-fn open(disk: &MemoryDisk) -> Db {
+pub(super) fn open(disk: &MemoryDisk) -> Db {
     open_in(world(disk))
 }
 
 /// A keyspace that separates from 64 bytes on.
-fn apart(db: &Db) -> Keyspace {
+pub(super) fn apart(db: &Db) -> Keyspace {
     let options =
         KeyspaceOptions::new().separate_at(Some(64)).merge_operator(crate::operators::APPEND);
     db.keyspace("apart", options).unwrap()
 }
 
-fn key(number: u64) -> Vec<u8> {
+pub(super) fn key(number: u64) -> Vec<u8> {
     format!("key {number:05}").into_bytes()
 }
 
-fn long(number: u64, version: u64) -> Vec<u8> {
+pub(super) fn long(number: u64, version: u64) -> Vec<u8> {
     format!("{number:05} {version:05} ").repeat(10).into_bytes()
 }
 
 /// Values in a random order, so that neighbours in the index are none in the files.
-fn filled(keyspace: &Keyspace, count: u64) -> Model {
+pub(super) fn filled(keyspace: &Keyspace, count: u64) -> Model {
     let mut numbers: Vec<u64> = (0..count).collect();
     let mut seeded = Seeded::new(count);
     let mut model = Model::new();
@@ -419,36 +419,4 @@ fn a_scan_may_end_with_reads_under_way() {
         drop(keyspace);
         db.close().unwrap();
     }
-}
-
-#[test]
-fn a_cold_get_is_one_read_and_a_multi_get_one_batch() {
-    let disk = MemoryDisk::new();
-    let db = open(&disk);
-    let model = filled(&apart(&db), 2000);
-    db.flush().unwrap();
-    db.close().unwrap();
-    let db = open(&disk);
-    let keyspace = apart(&db);
-    // Brings the index into memory, and no value.
-    assert!(model.keys().all(|key| keyspace.contains(key).unwrap()));
-    let figures = || {
-        let stats = db.stats();
-        (stats.reads["read"], stats.read_batches, stats.bytes_read["read"])
-    };
-    let before = figures();
-    for number in 0..1000 {
-        assert_eq!(keyspace.get(key(number)).unwrap().unwrap(), long(number, 0));
-    }
-    let after = figures();
-    assert_eq!(after.0 - before.0, 1000, "one read each");
-    let record = 120 + 40;
-    assert!(after.2 - before.2 <= 1000 * record, "of the record alone");
-    let keys: Vec<_> = (1000..1032).map(key).collect();
-    for (number, value) in (1000..).zip(keyspace.multi_get(&keys).unwrap()) {
-        assert_eq!(value.unwrap(), long(number, 0));
-    }
-    let last = figures();
-    assert_eq!(last.1 - after.1, 1, "one batch");
-    assert!(last.0 - after.0 <= 32);
 }

@@ -14,10 +14,11 @@ use crate::base::sync::Arc;
 use crate::base::value::Value;
 use crate::io::Purpose;
 use crate::io::disk::ReadsUnderWay;
+use crate::memory::cache_entry::CachedValue;
 use crate::values::file::ValueFile;
 use crate::values::handle::Handle;
 use crate::values::reader::batch::{Piece, PieceBytes, conclude, join, prepare};
-use crate::values::reader::{ValueReader, Wanted, value_of};
+use crate::values::reader::{ValueReader, Wanted, damaged, value_of};
 
 /// Records at most so far apart are read in one piece. With the device's queue full, what lies
 /// between must take less time to transfer than one of many reads takes: less than where a read
@@ -28,6 +29,8 @@ const GAP_BYTES_MAX: u64 = 16 << 10;
 enum Place {
     /// From memory: what was just written to this file.
     Tail(Arc<ValueFile>, BytesArc<Vec<u8>>, Range<usize>),
+    /// From memory: a get has read it.
+    Kept(Arc<ValueFile>, BytesArc<CachedValue>),
     /// From the piece of this number.
     Piece(usize),
     /// From nowhere.
@@ -55,10 +58,13 @@ impl ValueReader<'_> {
             Err(error) => Place::Lost(error),
             Ok(file) => match self.in_tail(handle) {
                 Some((owner, range)) => Place::Tail(Arc::clone(file), owner, range),
-                None => {
-                    open.push((number, file, *handle));
-                    Place::Piece(0)
-                }
+                None => match self.context.cache.peek(handle) {
+                    Some(kept) => Place::Kept(Arc::clone(file), kept),
+                    None => {
+                        open.push((number, file, *handle));
+                        Place::Piece(0)
+                    }
+                },
             },
         };
         let mut places: Vec<Place> = handles.iter().enumerate().map(place).collect();
@@ -89,6 +95,10 @@ impl ValuesAhead {
             Some(Place::Tail(file, owner, range)) => {
                 value_of(file, wanted, BytesArc::clone(owner).into(), range.clone())
             }
+            Some(Place::Kept(file, kept)) => kept.of(wanted).ok_or_else(|| {
+                let error = Error::corruption("two entries name one value");
+                damaged(file, wanted.handle.offset, error)
+            }),
             Some(&Place::Piece(at)) => match self.pieces.get(at).zip(self.brought.get(at)) {
                 Some((piece, bytes)) => piece.value(bytes, wanted),
                 None => Err(Error::invalid("a piece that was not begun")),

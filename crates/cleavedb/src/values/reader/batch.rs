@@ -9,6 +9,7 @@ use crate::base::value::Value;
 use crate::io::disk::BatchRead;
 use crate::io::meter::Meter;
 use crate::io::{DiskFile, Purpose};
+use crate::values::cache::Kept;
 use crate::values::file::ValueFile;
 use crate::values::handle::Handle;
 use crate::values::reader::{ValueReader, Wanted, check_length, failed, value_of};
@@ -33,30 +34,40 @@ pub(super) struct Piece {
 pub(super) type PieceBytes = Result<BytesArc<Vec<u8>>>;
 
 impl ValueReader<'_> {
-    /// Reads many values; the outcomes stand in the order asked for. An error of one leaves the
-    /// others as they are.
+    /// The values that gets want, from the cache or into it; the outcomes stand in the order asked
+    /// for. An error of one leaves the others as they are.
     pub(crate) fn read_many(&self, wanted: &[Wanted<'_>], purpose: Purpose) -> Vec<Result<Value>> {
         let mut outcomes: Vec<Option<Result<Value>>> = Vec::with_capacity(wanted.len());
-        // (number of the outcome, its file, what is wanted), of those that need the device
+        let cache = &self.context.cache;
+        // (number of the outcome, its file, what is wanted, the right to keep it), of those that
+        // need the device; while a right is held, nothing is waited for but the device
         let mut open = Vec::with_capacity(wanted.len());
         for (number, one) in wanted.iter().enumerate() {
             outcomes.push(match self.file_of(&one.handle) {
                 Err(error) => Some(Err(error)),
                 Ok(file) => match self.in_tail(&one.handle) {
                     Some((owner, range)) => Some(value_of(file, one, owner.into(), range)),
-                    None => {
-                        open.push((number, file, one));
-                        None
-                    }
+                    None => match cache.begin(one, false) {
+                        Kept::Hit(value) => Some(Ok(value)),
+                        Kept::Miss(guard) => {
+                            open.push((number, file, one, guard));
+                            None
+                        }
+                    },
                 },
             });
         }
-        open.sort_unstable_by_key(|(_, _, one)| (one.handle.file, one.handle.offset));
-        let pieces = join(open.iter().map(|&(_, file, one)| (file, one.handle)), GAP_BYTES_MAX);
+        open.sort_unstable_by_key(|(_, _, one, _)| (one.handle.file, one.handle.offset));
+        let handles = open.iter().map(|(_, file, one, _)| (*file, one.handle));
+        let pieces = join(handles, GAP_BYTES_MAX);
         for (piece, bytes) in pieces.iter().zip(self.read_pieces(&pieces, purpose)) {
-            for &(number, _, one) in open.get(piece.from..piece.to).unwrap_or_default() {
-                if let Some(outcome) = outcomes.get_mut(number) {
-                    *outcome = Some(piece.value(&bytes, one));
+            for (number, _, one, guard) in open.get_mut(piece.from..piece.to).unwrap_or_default() {
+                let value = piece.value(&bytes, one);
+                if let Ok(value) = &value {
+                    cache.keep(guard.take(), one, value);
+                }
+                if let Some(outcome) = outcomes.get_mut(*number) {
+                    *outcome = Some(value);
                 }
             }
         }

@@ -12,6 +12,8 @@ use crate::io::{Io, memory_disk::MemoryDisk};
 use crate::log::testing::values::{KEYSPACE, ValueBatch, ValueLog, Written, path, spec};
 use crate::log::testing::{UUID, disk, io};
 use crate::log::writer::{AppendError, SegmentWriter};
+use crate::table::BlockCache;
+use crate::values::cache::ValueCache;
 use crate::values::file::OpenFiles;
 use crate::values::testing::{context, growing, handle};
 use proptest::prelude::*;
@@ -296,6 +298,7 @@ fn native(io: &Io, dir: &std::path::Path, direct_reads: bool) -> (ValueContext, 
         obsolete: Arc::new(ObsoleteFiles::default()),
         direct_reads,
         open_files: OpenFiles::new(2),
+        cache: ValueCache::new(&Arc::new(BlockCache::new(1 << 20))),
     };
     (context, written, sealed.bytes)
 }
