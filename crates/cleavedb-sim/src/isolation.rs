@@ -21,6 +21,8 @@ const WRITERS: u64 = 3;
 const ACCOUNTS: u64 = 40;
 /// What every account begins with.
 const BEGINNING: u64 = 1000;
+/// Values from this length on are kept apart in histories that do so: about half of them.
+const SEPARATE_AT: u32 = 100;
 /// Keys that one batch writes the same version to.
 const TOGETHER: u64 = 5;
 
@@ -194,7 +196,9 @@ impl Bank {
 /// # Errors
 /// The first anomaly.
 pub fn run(seed: u64, transfers: u64) -> Check<Figures> {
-    let form = Form::find("real disk, threads");
+    // Every other history in both lanes: some values apart, some not.
+    let mut form = Form::find("real disk, threads");
+    form.separate_at = seed.is_multiple_of(2).then_some(SEPARATE_AT);
     let world = World::native().map_err(|error| Violation(error.to_string()))?;
     let db = world.options(&form).open(&world.path)?;
     let first = db.keyspace(&slot_name(0), keyspace_options(&form, 0))?;
