@@ -44,7 +44,8 @@ impl Cursor {
     }
 
     /// Whether values that stand in value files are read ahead once the cursor has made some steps
-    /// in one direction. Default: true; see [`crate::RangeIter::prefetch`].
+    /// in one direction. Default: true; see [`crate::RangeIter::prefetch`]. A run that is under way
+    /// goes on as it began.
     pub fn set_prefetch(&mut self, prefetch: bool) {
         self.cursor.set_prefetch(prefetch);
     }

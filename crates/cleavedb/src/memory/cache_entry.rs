@@ -27,6 +27,8 @@ pub(crate) struct CachedValue {
     pub(crate) key: Box<[u8]>,
     /// The seq.
     pub(crate) seq: Seq,
+    /// Bytes of its record.
+    pub(crate) record_bytes: u32,
     /// The value as the user gave it.
     pub(crate) value: Value,
 }

@@ -51,9 +51,9 @@ impl ValueCache {
         u64::from(handle.bytes) <= bytes_max
     }
 
-    /// The value, without a trace.
-    pub(crate) fn peek(&self, wanted: &Handle) -> Option<ValueArc<CachedValue>> {
-        self.entries.peek(&(wanted.file, wanted.offset))?.into_value()
+    /// What is kept of a record, without a trace.
+    pub(crate) fn peek(&self, handle: &Handle) -> Option<ValueArc<CachedValue>> {
+        self.entries.peek(&(handle.file, handle.offset))?.into_value()
     }
 
     /// The value, or the right to put it in. With `wait`, waits for a thread that reads it already;
@@ -88,9 +88,18 @@ impl ValueCache {
         let own = value.len() + wanted.key.len() + PINNED_BYTES_MAX;
         let shares_too_much = value.held_bytes() > own;
         let value = if shares_too_much { Value::copy_from(value) } else { value.clone() };
-        let Wanted { keyspace, key, seq, .. } = *wanted;
-        let kept = CachedValue { keyspace, key: Box::from(key), seq, value };
+        let Wanted { handle, keyspace, key, seq } = *wanted;
+        let (key, record_bytes) = (Box::from(key), handle.bytes);
+        let kept = CachedValue { keyspace, key, seq, record_bytes, value };
         guard.insert(CacheEntry::Value(ValueArc::new(kept)));
+    }
+
+    #[cfg(test)]
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        let capacity = self.entries.capacity();
+        self.entries.set_capacity(0);
+        self.entries.set_capacity(capacity);
     }
 
     /// Values of gets that were served from memory so far.
@@ -107,8 +116,10 @@ impl ValueCache {
 impl CachedValue {
     /// The value, if it is that of this entry (VC-1).
     pub(crate) fn of(&self, wanted: &Wanted<'_>) -> Option<Value> {
-        let is_right =
-            *self.key == *wanted.key && self.seq == wanted.seq && self.keyspace == wanted.keyspace;
+        let is_right = *self.key == *wanted.key
+            && self.seq == wanted.seq
+            && self.keyspace == wanted.keyspace
+            && self.record_bytes == wanted.handle.bytes;
         is_right.then(|| self.value.clone())
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::*;
+use crate::base::sync::thread;
 use crate::base::widths::Widths;
 use crate::db::handle::Handle;
 use crate::engine::Engine;
@@ -143,8 +144,7 @@ fn ranges_that_end_anywhere_in_a_window_end_there() {
         // From both ends until they meet.
         let mut both = range();
         let (mut front, mut back) = (Vec::new(), Vec::new());
-        loop {
-            let Some(pair) = both.next() else { break };
+        while let Some(pair) = both.next() {
             front.push(pair);
             let Some(pair) = both.next_back() else { break };
             back.push(pair);
@@ -163,9 +163,9 @@ fn random_move<'a>(
     runs: &mut (u64, bool),
 ) -> Option<&'a Vec<u8>> {
     let first = |range: std::ops::RangeFrom<Vec<u8>>| model.range(range).next().map(|(k, _)| k);
-    if runs.0 > 0 && at.is_some() {
+    if let Some(key) = at.filter(|_| runs.0 > 0) {
         runs.0 -= 1;
-        let (key, forward) = (at.unwrap(), runs.1);
+        let forward = runs.1;
         if forward {
             cursor.next().unwrap();
             return model.range(key.clone()..).nth(1).map(|(k, _)| k);
@@ -414,7 +414,7 @@ fn a_scan_may_end_with_reads_under_way() {
         // Begun on one thread, walked on on another, ended by neither.
         let mut iter = keyspace.iter();
         let first = all(iter.by_ref().take(200));
-        let rest = std::thread::spawn(move || all(iter.take(1500))).join().unwrap();
+        let rest = thread::scope(|scope| scope.spawn(|| all(iter.take(1500))).join().unwrap());
         assert_eq!([first, rest].concat(), expected[..1700]);
         drop(keyspace);
         db.close().unwrap();

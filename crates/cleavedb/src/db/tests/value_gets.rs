@@ -108,7 +108,9 @@ fn scans_and_large_values_leave_the_cache_alone() {
     let bytes = db.stats().cache.bytes;
     assert_eq!(keyspace.iter().count(), 501);
     assert_eq!(keyspace.iter().prefetch(false).rev().count(), 501);
-    assert_eq!(keyspace.iter().guards().map(|guard| guard.unwrap().value().unwrap()).count(), 501);
+    for guard in keyspace.iter().guards() {
+        assert!(guard.unwrap().value().unwrap().len() >= 120);
+    }
     assert_eq!(keyspace.get("large").unwrap().unwrap(), large);
     let before = reads(&db);
     assert_eq!(keyspace.get("large").unwrap().unwrap(), large);

@@ -90,7 +90,7 @@ impl ScanCursor {
         Self { pairs, how, bytes_max, forward: true, run: 0, ahead: None }
     }
 
-    /// Whether values are read ahead from here on.
+    /// Whether values are read ahead in runs that begin from here on.
     pub(crate) fn set_prefetch(&mut self, prefetch: bool) {
         self.how.prefetch = prefetch;
     }

@@ -14,8 +14,8 @@ use crate::io::disk::{BatchRead, ReadsUnderWay};
 use crate::io::native::read_threads::{ReadThreads, ThreadReads};
 use crate::io::native::ring::{self, RingReads};
 
-/// Idle rings kept for the next batches: more than cores is of no use.
-const IDLE_RINGS_MAX: usize = 16;
+/// Idle rings kept for the next batches: for some scans, each with several batches under way.
+const IDLE_RINGS_MAX: usize = 32;
 
 /// How batches are read.
 pub(super) struct Batches {
@@ -92,7 +92,7 @@ impl Batches {
         let (numbers, begun): (Vec<usize>, Vec<BatchRead>) = under_way.into_iter().unzip();
         let begun = match self.borrow_ring() {
             _ if begun.is_empty() => Begun::Nothing,
-            Some(ring) => Begun::Ring(RingReads::start(ring, begun)),
+            Some(ring) => Begun::Ring(Box::new(RingReads::start(ring, begun))),
             None => Begun::Threads(self.threads.get_or_init(ReadThreads::new).start(begun)),
         };
         Box::new(UnderWay { batches: Arc::clone(self), reads, numbers, begun })
@@ -150,7 +150,7 @@ struct UnderWay {
 
 enum Begun {
     Nothing,
-    Ring(RingReads),
+    Ring(Box<RingReads>),
     Threads(ThreadReads),
 }
 
@@ -170,7 +170,7 @@ impl ReadsUnderWay for UnderWay {
     fn finish(mut self: Box<Self>) -> Vec<BatchRead> {
         let ended = match std::mem::replace(&mut self.begun, Begun::Nothing) {
             Begun::Nothing => Vec::new(),
-            Begun::Ring(reads) => self.finish_ring(reads),
+            Begun::Ring(reads) => self.finish_ring(*reads),
             Begun::Threads(reads) => reads.finish(),
         };
         let mut reads = std::mem::take(&mut self.reads);
@@ -189,7 +189,7 @@ impl Drop for UnderWay {
         // they read.
         if let Begun::Ring(reads) = std::mem::replace(&mut self.begun, Begun::Nothing) {
             mark!("reads_under_way_dropped");
-            self.finish_ring(reads);
+            self.finish_ring(*reads);
         }
     }
 }
