@@ -392,6 +392,12 @@ pub struct Bench {
     /// Read and write data files past the page cache.
     #[arg(long)]
     pub direct: bool,
+    /// Keep values of so many bytes and more in value files.
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub separate_at: Option<u64>,
+    /// Let scans read values in value files one at a time.
+    #[arg(long)]
+    pub no_prefetch: bool,
     /// Keys fetched together by multiget.
     #[arg(long, default_value = "32", value_parser = clap::value_parser!(u32).range(1..))]
     pub multi: u32,

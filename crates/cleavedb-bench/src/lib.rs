@@ -33,3 +33,4 @@ pub use engine::{Engine, EngineStats, Settings, WriteBatch};
 pub use phase::Phase;
 pub use report::{PhaseReport, Report};
 pub use runner::{Observer, Plan, Silent, run};
+pub use tuning::Tuning;

@@ -27,6 +27,8 @@ pub struct Tuning {
     pub age_cutoff: Option<f64>,
     /// Share of garbage from which value files are cleaned.
     pub garbage_share: Option<f64>,
+    /// Whether scans read values stored apart many at a time.
+    pub prefetch: Option<bool>,
     /// Whether merges overwrite parts of values, rather than add to numbers.
     pub merges_parts: bool,
     /// Whether the engine counts its reads by where they end and how long they take, where that

@@ -21,6 +21,8 @@ const WRITERS: u64 = 3;
 const ACCOUNTS: u64 = 40;
 /// What every account begins with.
 const BEGINNING: u64 = 1000;
+/// Values from this length on are kept apart in histories that do so: about half of them.
+const SEPARATE_AT: u32 = 100;
 /// Keys that one batch writes the same version to.
 const TOGETHER: u64 = 5;
 

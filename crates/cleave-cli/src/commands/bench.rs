@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cleavedb_bench::{Observer, Phase, Plan, Settings};
+use cleavedb_bench::{Observer, Phase, Plan, Settings, Tuning};
 use indicatif::ProgressBar;
 
 use crate::args::Bench;
@@ -77,6 +77,11 @@ fn plan_of(args: Bench) -> Result<Plan> {
             direct: args.direct,
             // As users get it.
             compressed: true,
+            tuning: Tuning {
+                separate_at: args.separate_at,
+                prefetch: args.no_prefetch.then_some(false),
+                ..Tuning::default()
+            },
             ..Settings::default()
         },
         ..Plan::default()

@@ -53,6 +53,17 @@ fn page(out: &mut Output, stats: &Stats) -> Result<()> {
             bytes(cache.capacity_bytes)
         ),
     )?;
+    let values = &stats.values;
+    if values.files > 0 {
+        row(
+            out,
+            "  values",
+            format_args!(
+                "{} from memory, {} from files, {} read ahead, {} of them for nothing",
+                values.cache_hits, values.cache_misses, values.prefetched, values.prefetched_unused
+            ),
+        )?;
+    }
     for (reason, stall) in &stats.stalls {
         if stall.count > 0 {
             let label = format!("  stalls, {reason}");

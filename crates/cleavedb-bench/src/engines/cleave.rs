@@ -15,6 +15,8 @@ struct Cleave {
     db: Db,
     pairs: Keyspace,
     durability: Durability,
+    /// Whether scans read values ahead.
+    prefetch: bool,
     settings: String,
 }
 
@@ -34,18 +36,23 @@ pub(super) fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
     if !settings.compressed {
         options = options.compression([Compression::None]);
     }
+    let separate_at = settings.tuning.separate_at;
+    if let Some(bytes) = separate_at {
+        options = options.separate_at(Some(u32::try_from(bytes).unwrap_or(u32::MAX)));
+    }
+    let prefetch = settings.tuning.prefetch.unwrap_or(true);
     let pairs = db.keyspace(KEYSPACE, options)?;
     let settings = format!(
         "defaults; memory_budget={} durability={durability:?} direct_reads={direct} \
-         direct_writes={direct} background_threads={} compression={} merge_operator={operator}; \
-         all values inline (there is no value log yet){}",
+         direct_writes={direct} background_threads={} compression={} merge_operator={operator} \
+         separate_at={separate_at:?} prefetch={prefetch}{}",
         settings.memory_budget,
         settings.background_threads,
         if settings.compressed { "default" } else { "none" },
-        settings.tuning.not_taken(&["merges_parts", "statistics"]),
+        settings.tuning.not_taken(&["merges_parts", "statistics", "separate_at", "prefetch"]),
         direct = settings.direct,
     );
-    Ok(Box::new(Cleave { db, pairs, durability, settings }))
+    Ok(Box::new(Cleave { db, pairs, durability, prefetch, settings }))
 }
 
 impl Engine for Cleave {
@@ -105,9 +112,14 @@ impl Engine for Cleave {
             Ok::<_, cleavedb::Error>(())
         };
         if reverse {
-            self.pairs.range(..=from).rev().take(limit).try_for_each(&mut take)?;
+            self.pairs
+                .range(..=from)
+                .prefetch(self.prefetch)
+                .rev()
+                .take(limit)
+                .try_for_each(&mut take)?;
         } else {
-            self.pairs.range(from..).take(limit).try_for_each(&mut take)?;
+            self.pairs.range(from..).prefetch(self.prefetch).take(limit).try_for_each(&mut take)?;
         }
         Ok(pairs)
     }

@@ -57,6 +57,14 @@ impl Value {
         Self { owner, range: range.start as u32..range.end as u32 }
     }
 
+    /// Bytes of the buffer that it keeps in memory, alone or with others.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match &self.owner {
+            SharedBytes::Slice(bytes) => bytes.len(),
+            SharedBytes::Vec(bytes) => bytes.capacity(),
+        }
+    }
+
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.owner.get(self.range.start as usize..self.range.end as usize).unwrap_or(&[])

@@ -4,7 +4,7 @@ use crate::base::error::Result;
 use crate::base::sync::Arc;
 use crate::db::handle::Handle;
 use crate::engine::catalogue::KeyspaceState;
-use crate::engine::scan::{ScanSource, Values, VisibleCursor};
+use crate::engine::scan::{ScanCursor, ScanOptions, ScanSource, Values};
 use crate::engine::snapshots::SnapshotPin;
 use crate::index::KeyRange;
 
@@ -25,7 +25,7 @@ use crate::index::KeyRange;
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 pub struct Cursor {
-    cursor: VisibleCursor,
+    cursor: ScanCursor,
     _pin: Option<Arc<SnapshotPin>>,
     _handle: Arc<Handle>,
 }
@@ -39,7 +39,15 @@ impl Cursor {
         let engine = Arc::clone(&handle.engine);
         let seq = pin.as_ref().map(|pin| pin.seq());
         let source = ScanSource::new(engine, keyspace, KeyRange::default(), seq)?;
-        Ok(Self { cursor: source.cursor(Values::Folded)?, _pin: pin, _handle: handle })
+        let how = ScanOptions { values: Values::Folded, prefetch: true };
+        Ok(Self { cursor: source.cursor(how)?, _pin: pin, _handle: handle })
+    }
+
+    /// Whether values that stand in value files are read ahead once the cursor has made some steps
+    /// in one direction. Default: true; see [`crate::RangeIter::prefetch`]. A run that is under way
+    /// goes on as it began.
+    pub fn set_prefetch(&mut self, prefetch: bool) {
+        self.cursor.set_prefetch(prefetch);
     }
 
     /// Moves to the first pair.

@@ -5,7 +5,7 @@ use crate::base::sync::Arc;
 use crate::base::value::Value;
 use crate::db::handle::{Handle, is_empty_range};
 use crate::engine::catalogue::KeyspaceState;
-use crate::engine::scan::{LaterValue, ScanSource, Values, VisibleCursor};
+use crate::engine::scan::{LaterValue, ScanCursor, ScanOptions, ScanSource, Values};
 use crate::engine::snapshots::SnapshotPin;
 use crate::index::KeyRange;
 
@@ -17,9 +17,9 @@ struct Walk {
     /// Registered even where the user took no snapshot: iterators are one moment.
     pin: Option<Arc<SnapshotPin>>,
     source: Option<ScanSource>,
-    front: Option<VisibleCursor>,
-    back: Option<VisibleCursor>,
-    values: Values,
+    front: Option<ScanCursor>,
+    back: Option<ScanCursor>,
+    how: ScanOptions,
     error: Option<Error>,
     done: bool,
 }
@@ -47,16 +47,16 @@ impl Walk {
             source,
             front: None,
             back: None,
-            values: Values::Folded,
+            how: ScanOptions { values: Values::Folded, prefetch: true },
             error,
             done,
         }
     }
 
-    fn cursor(&self) -> Result<VisibleCursor> {
+    fn cursor(&self) -> Result<ScanCursor> {
         self.handle.engine.check_readable(&self.keyspace)?;
         match &self.source {
-            Some(source) => source.cursor(self.values),
+            Some(source) => source.cursor(self.how),
             None => Err(Error::invalid("the iterator failed earlier")),
         }
     }
@@ -86,8 +86,8 @@ impl Walk {
         Ok(self.has_not_met(&self.back))
     }
 
-    fn has_not_met(&self, moved: &Option<VisibleCursor>) -> bool {
-        if !moved.as_ref().is_some_and(VisibleCursor::valid) {
+    fn has_not_met(&self, moved: &Option<ScanCursor>) -> bool {
+        if !moved.as_ref().is_some_and(ScanCursor::valid) {
             return false;
         }
         match (&self.front, &self.back) {
@@ -97,7 +97,7 @@ impl Walk {
     }
 
     /// One step at either end: the cursor that moved, an error, or the end.
-    fn step(&mut self, forward: bool) -> Option<Result<&VisibleCursor>> {
+    fn step(&mut self, forward: bool) -> Option<Result<&ScanCursor>> {
         if self.done {
             return None;
         }
@@ -158,7 +158,7 @@ impl RangeIter {
     #[must_use]
     pub fn keys(mut self) -> KeysIter {
         if self.0.front.is_none() && self.0.back.is_none() {
-            self.0.values = Values::None;
+            self.0.how.values = Values::None;
         }
         KeysIter(self.0)
     }
@@ -167,9 +167,21 @@ impl RangeIter {
     #[must_use]
     pub fn guards(mut self) -> GuardsIter {
         if self.0.front.is_none() && self.0.back.is_none() {
-            self.0.values = Values::Later;
+            self.0.how.values = Values::Later;
         }
         GuardsIter(self.0)
+    }
+
+    /// Whether values that stand in value files are read ahead once the iterator has made some
+    /// steps: many reads under way at once, no more of them than pairs were taken so far, at most
+    /// 256 and 4 MiB. Default: true. False reads one value at a time: for a walk that may end at
+    /// any pair and must not read one value too many. No effect after the first step.
+    #[must_use]
+    pub fn prefetch(mut self, prefetch: bool) -> Self {
+        if self.0.front.is_none() && self.0.back.is_none() {
+            self.0.how.prefetch = prefetch;
+        }
+        self
     }
 
     /// The bounds it was made with: inclusive start, exclusive end.
@@ -178,8 +190,8 @@ impl RangeIter {
     }
 }
 
-fn pair(step: Result<&VisibleCursor>) -> Result<(Value, Value)> {
-    step.map(|cursor| (Value::copy_from(cursor.key()), cursor.value_owned()))
+fn pair(step: Result<&ScanCursor>) -> Result<(Value, Value)> {
+    step.map(|cursor| (cursor.key_owned(), cursor.value_owned()))
 }
 
 impl Iterator for RangeIter {
@@ -199,8 +211,8 @@ impl DoubleEndedIterator for RangeIter {
 /// Keys of a range in order, from either end.
 pub struct KeysIter(Walk);
 
-fn key(step: Result<&VisibleCursor>) -> Result<Value> {
-    step.map(|cursor| Value::copy_from(cursor.key()))
+fn key(step: Result<&ScanCursor>) -> Result<Value> {
+    step.map(|cursor| cursor.key_owned())
 }
 
 impl Iterator for KeysIter {
@@ -241,8 +253,8 @@ impl Guard {
     }
 }
 
-fn guard(step: Result<&VisibleCursor>) -> Result<Guard> {
-    step.map(|cursor| Guard { key: Value::copy_from(cursor.key()), value: cursor.later() })
+fn guard(step: Result<&ScanCursor>) -> Result<Guard> {
+    step.map(|cursor| Guard { key: cursor.key_owned(), value: cursor.later() })
 }
 
 impl Iterator for GuardsIter {

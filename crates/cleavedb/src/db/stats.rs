@@ -73,6 +73,15 @@ pub struct ValueStats {
     pub entries: u64,
     /// Bytes of these records.
     pub live_bytes: u64,
+    /// Values of gets served from memory: what was read before stays in the block cache, as long as
+    /// there is room and it is not large.
+    pub cache_hits: u64,
+    /// Values of gets that were read from files.
+    pub cache_misses: u64,
+    /// Values that scans began to read ahead.
+    pub prefetched: u64,
+    /// Those of them that no scan came to: it ended, turned or was sent elsewhere.
+    pub prefetched_unused: u64,
 }
 
 /// Garbage collection of value files since open.
@@ -117,7 +126,8 @@ pub struct Reclaimed {
     pub is_complete: bool,
 }
 
-/// The block cache.
+/// The block cache. It holds values of value files, too; reads of those are counted in
+/// [`ValueStats`].
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CacheStats {
     /// Reads served from the cache.
@@ -326,6 +336,10 @@ fn values_of(engine: &Engine) -> ValueStats {
         file_bytes: figures.file_bytes,
         entries: figures.entries,
         live_bytes: figures.live_bytes,
+        cache_hits: engine.value_context.cache.hits(),
+        cache_misses: engine.value_context.cache.misses(),
+        prefetched: engine.metrics.values_prefetched.load(Relaxed),
+        prefetched_unused: engine.metrics.values_unused.load(Relaxed),
     }
 }
 

@@ -9,6 +9,8 @@ mod forged;
 mod journal;
 mod locks;
 mod reopen;
+mod scans;
+mod value_gets;
 mod values;
 
 use tempfile::TempDir;

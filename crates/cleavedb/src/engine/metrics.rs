@@ -162,6 +162,10 @@ pub(crate) struct Metrics {
     pub(crate) entries_dropped: AtomicU64,
     /// See `entries_dropped`.
     pub(crate) bytes_dropped: AtomicU64,
+    /// Separated values that scans began to read ahead, and those of them that nobody took.
+    pub(crate) values_prefetched: AtomicU64,
+    /// See `values_prefetched`.
+    pub(crate) values_unused: AtomicU64,
     /// Gets, for read amplification.
     pub(crate) gets: AtomicU64,
     /// Compactions running now.

@@ -64,7 +64,7 @@ impl Engine {
             Base::Separated(found) => {
                 let handle = self.strategy.resolve(&found.value)?;
                 let wanted = Wanted { handle, keyspace: keyspace.id, key, seq: found.seq };
-                Some(self.value_reader(&view.values).read(&wanted, Purpose::Read)?)
+                Some(self.value_reader(&view.values).get(&wanted)?)
             }
             Base::Inline(value) => Some(value.clone()),
             Base::Absent => None,

@@ -45,6 +45,7 @@ use crate::manifest::{self, Manifest, State};
 use crate::memory::memtable::Memtable;
 use crate::table::BlockCache;
 use crate::table::cache::TableCache;
+use crate::values::cache::ValueCache;
 use crate::values::file::{OpenFiles, ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
 use crate::values::strategy::wisckey::Wisckey;
@@ -132,7 +133,7 @@ impl Engine {
         let file_ids = Arc::new(FileIds::new(FileId(first_free_id(&io, dir, &state)?)));
         let obsolete = Arc::new(ObsoleteFiles::default());
         let (blocks, tables) = caches(&io, dir, uuid, &settings);
-        let value_context = value_context(&io, dir, uuid, &settings, &obsolete);
+        let value_context = value_context(&io, dir, uuid, &settings, &obsolete, &blocks);
         let values = described_files(&value_context, &state)?;
         let flushed = state.engine.flushed_seq;
         let value_segments = unflushed_segments(&values, flushed);
@@ -428,6 +429,7 @@ fn value_context(
     uuid: [u8; 16],
     settings: &Settings,
     obsolete: &Arc<ObsoleteFiles>,
+    blocks: &Arc<BlockCache>,
 ) -> Arc<ValueContext> {
     Arc::new(ValueContext {
         io: io.clone(),
@@ -436,6 +438,7 @@ fn value_context(
         obsolete: Arc::clone(obsolete),
         direct_reads: settings.direct_reads,
         open_files: OpenFiles::new(settings.open_files_max / 2),
+        cache: ValueCache::new(blocks),
     })
 }
 

@@ -1,5 +1,8 @@
 //! Range reads: versions merged from all sources and collapsed to what a user sees at one seq.
 //!
+//! [`ScanCursor`] is what users walk with; it reads separated values ahead of itself. Under it,
+//! [`VisibleCursor`] finds pairs and reads no value unless told to.
+//!
 //! Invariants: V1 a source pins its view, so every cursor made from it sees the same moment.
 //! V2 going forward the merged cursor stands within the versions of the current key; going
 //! backward it stands before them. V3 after an error the cursor is invalid until the next seek.
@@ -7,7 +10,7 @@
 use crate::base::cursor::{BoxCursor, Cursor as _};
 use crate::base::entry::{KeyspaceId, Kind, SEQ_MAX, Seq};
 use crate::base::error::Result;
-use crate::base::merge_operator::{SharedOperator, full_merge};
+use crate::base::merge_operator::SharedOperator;
 use crate::base::merging::MergingCursor;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
@@ -16,12 +19,18 @@ use crate::base::value::Value;
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::metrics::{Metrics, Operation};
-use crate::engine::read::{missing_operator, unsupported_kind};
+use crate::engine::read::unsupported_kind;
+use crate::engine::scan::later::{Base, LaterFold, fold};
 use crate::engine::view::View;
 use crate::index::{CursorOptions, KeyRange};
 use crate::io::Purpose;
 use crate::values::file_table::ValueFiles;
-use crate::values::reader::Wanted;
+
+mod later;
+mod prefetch;
+
+pub(crate) use later::LaterValue;
+pub(crate) use prefetch::ScanCursor;
 
 /// One moment of one keyspace's range, from which cursors are made.
 pub(crate) struct ScanSource {
@@ -49,7 +58,7 @@ impl ScanSource {
     }
 
     /// A cursor over the range, not positioned.
-    pub(crate) fn cursor(&self, values: Values) -> Result<VisibleCursor> {
+    pub(crate) fn cursor(&self, how: ScanOptions) -> Result<ScanCursor> {
         let mut children: Vec<BoxCursor> = Vec::new();
         let mut covers = Vec::new();
         for table in self.view.memtables() {
@@ -73,7 +82,7 @@ impl ScanSource {
                 fill_cache: true,
             })?);
         }
-        Ok(VisibleCursor {
+        let pairs = VisibleCursor {
             _pin: Pin::new(&self.engine.metrics),
             engine: Arc::clone(&self.engine),
             files: Arc::clone(&self.view.values),
@@ -83,13 +92,23 @@ impl ScanSource {
             seq: self.seq,
             operator: self.keyspace.operator.clone(),
             range: self.range.clone(),
-            values,
+            values: how.values,
             forward: true,
             state: State::Invalid,
             key: Vec::new(),
             operands: Vec::new(),
-        })
+        };
+        Ok(ScanCursor::new(pairs, how))
     }
+}
+
+/// How a range is walked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScanOptions {
+    /// What the cursor does about values.
+    pub(crate) values: Values,
+    /// Whether separated values are read ahead of a run.
+    pub(crate) prefetch: bool,
 }
 
 /// What a cursor does about values.
@@ -97,88 +116,10 @@ impl ScanSource {
 pub(crate) enum Values {
     /// Folded when the cursor arrives.
     Folded,
-    /// Folded when somebody asks: [`VisibleCursor::later`].
+    /// Folded when somebody asks: [`ScanCursor::later`].
     Later,
     /// Not at all.
     None,
-}
-
-/// A value that is folded when somebody asks.
-pub(crate) enum LaterValue {
-    /// Nothing to fold.
-    Ready(Value),
-    /// A value that stands elsewhere, or a base and what was merged into it.
-    Fold(Box<LaterFold>),
-}
-
-/// What it takes to read and fold a value.
-pub(crate) struct LaterFold {
-    engine: Arc<Engine>,
-    files: Arc<ValueFiles>,
-    keyspace: KeyspaceId,
-    operator: Option<SharedOperator>,
-    base: Option<Base>,
-    /// Oldest first.
-    operands: Vec<Value>,
-}
-
-/// The put that decides a key's value.
-#[derive(Clone)]
-enum Base {
-    /// Its value.
-    Inline(Value),
-    /// Its seq and handle.
-    Separated(Seq, Value),
-}
-
-impl Base {
-    /// The value of `key`.
-    fn get(
-        self,
-        engine: &Engine,
-        files: &ValueFiles,
-        keyspace: KeyspaceId,
-        key: &[u8],
-    ) -> Result<Value> {
-        match self {
-            Self::Inline(value) => Ok(value),
-            Self::Separated(seq, handle) => {
-                let handle = engine.strategy.resolve(&handle)?;
-                let wanted = Wanted { handle, keyspace, key, seq };
-                engine.value_reader(files).read(&wanted, Purpose::Read)
-            }
-        }
-    }
-}
-
-impl LaterValue {
-    /// The value of `key`.
-    pub(crate) fn get(self, key: &[u8]) -> Result<Value> {
-        match self {
-            Self::Ready(value) => Ok(value),
-            Self::Fold(later) => {
-                let LaterFold { engine, files, keyspace, operator, base, operands } = *later;
-                let base = base.map(|base| base.get(&engine, &files, keyspace, key)).transpose()?;
-                match base {
-                    Some(base) if operands.is_empty() => Ok(base),
-                    base => fold(operator.as_ref(), key, base.as_ref(), &operands),
-                }
-            }
-        }
-    }
-}
-
-/// Runs the operator over a base and operands, oldest first.
-fn fold(
-    operator: Option<&SharedOperator>,
-    key: &[u8],
-    base: Option<&Value>,
-    operands: &[Value],
-) -> Result<Value> {
-    let operator = operator.ok_or_else(|| missing_operator(key))?;
-    let operands: Vec<&[u8]> = operands.iter().map(Value::as_bytes).collect();
-    let base = base.map(Value::as_bytes);
-    full_merge(operator.as_ref(), key, base, &operands).map(Value::from)
 }
 
 /// Memory that a live cursor holds on average, its sources' readahead left out (the meter counts
@@ -213,8 +154,9 @@ enum State {
     Unfolded(Option<Base>),
 }
 
-/// A cursor over visible pairs in both directions.
-pub(crate) struct VisibleCursor {
+/// A cursor over visible pairs in both directions. It leaves what has to be read or folded to
+/// [`VisibleCursor::settle`].
+struct VisibleCursor {
     entries: MergingCursor,
     covers: Vec<Arc<Fragments>>,
     seq: Seq,
@@ -239,17 +181,17 @@ const STEPS_BEFORE_SEEK: usize = 8;
 
 impl VisibleCursor {
     /// Whether there is a current pair.
-    pub(crate) fn valid(&self) -> bool {
+    fn valid(&self) -> bool {
         !matches!(self.state, State::Invalid)
     }
 
     /// Key of the current pair.
-    pub(crate) fn key(&self) -> &[u8] {
+    fn key(&self) -> &[u8] {
         &self.key
     }
 
     /// Value of the current pair; empty with keys only.
-    pub(crate) fn value(&self) -> &[u8] {
+    fn value(&self) -> &[u8] {
         match &self.state {
             State::Invalid | State::Unfolded(_) => &[],
             // With keys only it may be a handle, which nobody is to see.
@@ -260,7 +202,7 @@ impl VisibleCursor {
     }
 
     /// The current value, kept alive beyond the cursor.
-    pub(crate) fn value_owned(&self) -> Value {
+    fn value_owned(&self) -> Value {
         match &self.state {
             State::Invalid | State::Unfolded(_) => Value::copy_from(&[]),
             State::AtEntry if self.values == Values::None => Value::copy_from(&[]),
@@ -270,7 +212,7 @@ impl VisibleCursor {
     }
 
     /// The current value, to be folded when somebody asks.
-    pub(crate) fn later(&self) -> LaterValue {
+    fn later(&self) -> LaterValue {
         match &self.state {
             State::Unfolded(base) => LaterValue::Fold(Box::new(LaterFold {
                 engine: Arc::clone(&self.engine),
@@ -284,8 +226,31 @@ impl VisibleCursor {
         }
     }
 
+    /// Reads and folds the current value, where that is still to be done; true where it was a
+    /// separated one. After an error there is no current pair.
+    fn settle(&mut self) -> Result<bool> {
+        let State::Unfolded(base) = &mut self.state else { return Ok(false) };
+        let base = base.take();
+        self.state = State::Invalid;
+        let is_separated = matches!(base, Some(Base::Separated(..)));
+        let base = base
+            .map(|base| base.get(&self.engine, &self.files, self.keyspace, &self.key))
+            .transpose()?;
+        let value = fold(self.operator.as_ref(), &self.key, base, &self.operands)?;
+        self.state = State::Folded(value);
+        Ok(is_separated)
+    }
+
+    /// The base and the operands, oldest first, of the current pair.
+    fn parts(&mut self) -> (Option<Base>, Vec<Value>) {
+        match &mut self.state {
+            State::Unfolded(base) => (base.take(), std::mem::take(&mut self.operands)),
+            _ => (Some(Base::Inline(self.value_owned())), Vec::new()),
+        }
+    }
+
     /// Moves to the first pair of the range.
-    pub(crate) fn seek_first(&mut self) -> Result<()> {
+    fn seek_first(&mut self) -> Result<()> {
         match self.range.start.take() {
             Some(start) => {
                 let outcome = self.seek_entries(|entries, seq| entries.seek(&start, seq));
@@ -298,7 +263,7 @@ impl VisibleCursor {
     }
 
     /// Moves to the last pair of the range.
-    pub(crate) fn seek_last(&mut self) -> Result<()> {
+    fn seek_last(&mut self) -> Result<()> {
         match self.range.end.take() {
             Some(end) => {
                 let outcome = self.seek_entries(|entries, _| entries.seek_before(&end, SEQ_MAX));
@@ -311,7 +276,7 @@ impl VisibleCursor {
     }
 
     /// Moves to the first pair of the range at or after `key`.
-    pub(crate) fn seek(&mut self, key: &[u8]) -> Result<()> {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
         if self.range.start.as_deref().is_some_and(|start| key < start) {
             return self.seek_first();
         }
@@ -320,7 +285,7 @@ impl VisibleCursor {
     }
 
     /// Moves to the last pair of the range at or before `key`.
-    pub(crate) fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+    fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
         if self.range.end.as_deref().is_some_and(|end| key >= end) {
             return self.seek_last();
         }
@@ -329,7 +294,7 @@ impl VisibleCursor {
     }
 
     /// Moves one pair on.
-    pub(crate) fn next(&mut self) -> Result<()> {
+    fn next(&mut self) -> Result<()> {
         if !self.valid() {
             return Ok(());
         }
@@ -343,7 +308,7 @@ impl VisibleCursor {
     }
 
     /// Moves one pair back.
-    pub(crate) fn prev(&mut self) -> Result<()> {
+    fn prev(&mut self) -> Result<()> {
         if !self.valid() {
             return Ok(());
         }
@@ -352,6 +317,23 @@ impl VisibleCursor {
             self.entries.seek_before(&self.key, SEQ_MAX)?;
         }
         self.find_backward()
+    }
+
+    /// Moves to the first pair behind `key`, or, backward, to the last one before it.
+    fn seek_beside(&mut self, key: &[u8], forward: bool) -> Result<()> {
+        self.state = State::Invalid;
+        if forward {
+            self.entries.seek(key, 0)?;
+            self.find_forward()
+        } else {
+            self.entries.seek_before(key, SEQ_MAX)?;
+            self.find_backward()
+        }
+    }
+
+    /// Stands on no pair from here on.
+    fn invalidate(&mut self) {
+        self.state = State::Invalid;
     }
 
     fn seek_entries(
@@ -429,12 +411,7 @@ impl VisibleCursor {
     fn fold(&mut self, base: Option<Base>) -> Result<()> {
         self.state = match self.values {
             Values::None => State::Folded(Value::copy_from(&[])),
-            Values::Later => State::Unfolded(base),
-            Values::Folded => {
-                let operator = self.operator.as_ref();
-                let base = base.map(|base| self.read(base)).transpose()?;
-                State::Folded(fold(operator, &self.key, base.as_ref(), &self.operands)?)
-            }
+            Values::Later | Values::Folded => State::Unfolded(base),
         };
         Ok(())
     }
@@ -445,8 +422,7 @@ impl VisibleCursor {
         self.state = match (self.values, base) {
             (Values::None, _) => State::Folded(Value::copy_from(&[])),
             (_, Base::Inline(value)) => State::Folded(value),
-            (Values::Later, base) => State::Unfolded(Some(base)),
-            (Values::Folded, base) => State::Folded(self.read(base)?),
+            (_, base) => State::Unfolded(Some(base)),
         };
         Ok(())
     }
@@ -458,11 +434,6 @@ impl VisibleCursor {
             Kind::PutSeparated => Base::Separated(self.entries.seq(), value),
             _ => Base::Inline(value),
         }
-    }
-
-    /// The value of a base of the current key.
-    fn read(&self, base: Base) -> Result<Value> {
-        base.get(&self.engine, &self.files, self.keyspace, &self.key)
     }
 
     /// Moves the merged cursor past all versions of `self.key`.

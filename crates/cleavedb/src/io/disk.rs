@@ -58,6 +58,31 @@ pub(crate) struct BatchRead {
     pub(crate) result: io::Result<()>,
 }
 
+impl BatchRead {
+    /// Takes buffer and outcome out.
+    pub(crate) fn take(&mut self) -> Self {
+        let buffer = std::mem::take(&mut self.buffer);
+        let result = std::mem::replace(&mut self.result, Ok(()));
+        Self { file: Arc::clone(&self.file), offset: self.offset, buffer, result }
+    }
+}
+
+/// Reads that were begun together. Whoever drops them does without: what is under way then ends
+/// unseen.
+pub(crate) trait ReadsUnderWay: Send {
+    /// Waits for the end of all of them; they come back in the order they were given.
+    fn finish(self: Box<Self>) -> Vec<BatchRead>;
+}
+
+/// Reads that ended when they were begun.
+struct EndedReads(Vec<BatchRead>);
+
+impl ReadsUnderWay for EndedReads {
+    fn finish(self: Box<Self>) -> Vec<BatchRead> {
+        self.0
+    }
+}
+
 /// A file system.
 pub(crate) trait Disk: Send + Sync + 'static {
     /// Creates a new file for reading and writing; fails if the name is taken.
@@ -88,6 +113,12 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Box<dyn LockGuard>>;
     /// Performs many reads at once (io_uring, or a pool of threads where the kernel refuses it).
     fn read_batch(&self, reads: &mut [BatchRead]);
+    /// Begins many reads and does not wait for them; [`ReadsUnderWay::finish`] does. A disk on
+    /// which nothing goes on by itself performs them at once.
+    fn start_batch(&self, mut reads: Vec<BatchRead>) -> Box<dyn ReadsUnderWay> {
+        self.read_batch(&mut reads);
+        Box::new(EndedReads(reads))
+    }
     /// How [`Disk::read_batch`] works here: "io_uring", "threads" or "sequential".
     fn batch_mode(&self) -> &'static str;
 }

@@ -21,25 +21,26 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::base::marks::mark;
 use crate::base::sync::Arc;
+use crate::io::disk::ReadsUnderWay;
 use crate::io::disk::{BatchRead, DirEntry, Disk, DiskFile, LockGuard, LockMode, OpenMode};
 use crate::io::native::batch::Batches;
 use crate::io::native::file::NativeFile;
 
 /// The operating system's file systems.
 pub(crate) struct NativeDisk {
-    batches: Batches,
+    batches: Arc<Batches>,
 }
 
 impl NativeDisk {
     /// The disk. Rings for batched reads are made at first use.
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { batches: Batches::new() })
+        Arc::new(Self { batches: Arc::new(Batches::new()) })
     }
 
     /// A disk that never uses io_uring, as where the kernel refuses it.
     #[cfg(test)]
     pub(crate) fn without_ring() -> Arc<Self> {
-        Arc::new(Self { batches: Batches::without_ring() })
+        Arc::new(Self { batches: Arc::new(Batches::without_ring()) })
     }
 }
 
@@ -161,6 +162,10 @@ impl Disk for NativeDisk {
 
     fn read_batch(&self, reads: &mut [BatchRead]) {
         self.batches.read(reads);
+    }
+
+    fn start_batch(&self, reads: Vec<BatchRead>) -> Box<dyn ReadsUnderWay> {
+        self.batches.start(reads)
     }
 
     fn batch_mode(&self) -> &'static str {

@@ -130,19 +130,21 @@ impl<V: Cached> BlockCache<V> {
     /// The block, or the right to read it. With `wait`, waits for a thread that reads it already;
     /// callers that hold a [`MissGuard`] must not wait, or two of them could wait for each other.
     pub(crate) fn begin(&self, key: &BlockKey, wait: bool) -> Begin<'_, V> {
+        let begun = self.begin_uncounted(key, wait);
+        let counters = match &begun {
+            Begin::Hit(_) => &self.hits,
+            Begin::Miss(_) | Begin::Busy => &self.misses,
+        };
+        Self::count(counters, key);
+        begun
+    }
+
+    /// [`BlockCache::begin`] for callers that keep counts of their own.
+    pub(crate) fn begin_uncounted(&self, key: &BlockKey, wait: bool) -> Begin<'_, V> {
         match value_or_guard(&self.cache, key, wait) {
-            GuardResult::Value(value) => {
-                Self::count(&self.hits, key);
-                Begin::Hit(value)
-            }
-            GuardResult::Guard(guard) => {
-                Self::count(&self.misses, key);
-                Begin::Miss(MissGuard(guard))
-            }
-            GuardResult::Timeout => {
-                Self::count(&self.misses, key);
-                Begin::Busy
-            }
+            GuardResult::Value(value) => Begin::Hit(value),
+            GuardResult::Guard(guard) => Begin::Miss(MissGuard(guard)),
+            GuardResult::Timeout => Begin::Busy,
         }
     }
 

@@ -2,5 +2,6 @@
 
 mod arena;
 pub(crate) mod cache;
+pub(crate) mod cache_entry;
 pub(crate) mod memtable;
 mod skip_list;

@@ -9,6 +9,7 @@ use crate::base::marks::mark;
 use crate::io::disk::BatchRead;
 use crate::io::{Io, Purpose};
 use crate::memory::cache::{Begin, MissGuard};
+use crate::table::CacheEntry;
 use crate::table::block::Block;
 use crate::table::reader::{BlockHandle, TableReader, reading};
 
@@ -28,7 +29,7 @@ pub(crate) struct TableRequest<'a> {
 struct Wanted<'a> {
     table: &'a TableReader,
     handle: BlockHandle,
-    guard: Option<MissGuard<'a, Block>>,
+    guard: Option<MissGuard<'a, CacheEntry>>,
     block: Option<Block>,
 }
 
@@ -103,7 +104,7 @@ fn round(
 fn probe(table: &TableReader, handle: BlockHandle) -> Wanted<'_> {
     let key = (table.file_id(), handle.extent.offset);
     let (guard, block) = match table.cache.begin(&key, false) {
-        Begin::Hit(block) => (None, Some(block)),
+        Begin::Hit(entry) => (None, entry.into_block()),
         Begin::Miss(guard) => (Some(guard), None),
         Begin::Busy => {
             mark!("table_batch_reads_what_another_reads");
@@ -140,7 +141,7 @@ fn read_all(io: &Io, wanted: &mut [Wanted<'_>], purpose: Purpose) -> Result<()> 
         io.meter.read(purpose, read.buffer.len() as u64);
         let block = table.decode_block(wanted.handle, &read.buffer)?;
         if let Some(guard) = wanted.guard.take() {
-            guard.insert(block.clone());
+            guard.insert(CacheEntry::Block(block.clone()));
         }
         wanted.block = Some(block);
     }

@@ -11,6 +11,7 @@ use crate::base::sync::Arc;
 use crate::base::value::Value;
 use crate::io::Purpose;
 use crate::io::meter::HeldMemory;
+use crate::table::CacheEntry;
 use crate::table::block::Block;
 use crate::table::block_cursor::BlockCursor;
 use crate::table::reader::{BlockHandle, TableReader};
@@ -107,7 +108,7 @@ impl TableCursor {
         let table = self.table.clone();
         let cache = &table.cache;
         let cached = if self.options.fill_cache { cache.get(&key) } else { cache.peek(&key) };
-        if let Some(block) = cached {
+        if let Some(block) = cached.and_then(CacheEntry::into_block) {
             return Ok(block);
         }
         if self.ahead.get(handle).is_none() {
@@ -126,7 +127,7 @@ impl TableCursor {
         };
         let block = self.table.decode_block(handle, stored)?;
         if self.options.fill_cache {
-            cache.insert(key, block.clone());
+            cache.insert(key, CacheEntry::Block(block.clone()));
         }
         Ok(block)
     }

@@ -23,5 +23,8 @@ pub(crate) mod tombstones;
 pub(crate) mod verify;
 pub(crate) mod writer;
 
-/// The block cache as tables use it.
-pub(crate) type BlockCache = crate::memory::cache::BlockCache<block::Block>;
+/// What the block cache holds.
+pub(crate) type CacheEntry = crate::memory::cache_entry::CacheEntry<block::Block>;
+
+/// The block cache: of blocks, and of values that are read one by one.
+pub(crate) type BlockCache = crate::memory::cache::BlockCache<CacheEntry>;

@@ -17,7 +17,6 @@ use crate::base::tombstone::Fragments;
 use crate::io::disk::OpenMode;
 use crate::io::meter::OpenTable;
 use crate::io::{DiskFile, Io, Purpose};
-use crate::table::BlockCache;
 use crate::table::block::{Block, BlockGet};
 use crate::table::block_index::{BlockIndex, decode_index};
 use crate::table::filter::{Filter, decode_filter};
@@ -25,6 +24,7 @@ use crate::table::format::{self, Extent, FOOTER_BYTES, Footer, HEADER_BYTES, TAB
 use crate::table::meta::TableMeta;
 use crate::table::properties::{Properties, decode_properties};
 use crate::table::tombstones::decode_tombstones;
+use crate::table::{BlockCache, CacheEntry};
 
 /// How a table is opened.
 #[derive(Clone, Copy, Debug)]
@@ -240,7 +240,12 @@ impl TableReader {
     #[inline]
     pub(crate) fn block(&self, extent: Extent, purpose: Purpose) -> Result<Block> {
         let key = (self.meta.file, extent.offset);
-        self.cache.get_or_load(&key, || self.read_block(extent, purpose))
+        let load = || self.read_block(extent, purpose).map(CacheEntry::Block);
+        match self.cache.get_or_load(&key, load)? {
+            CacheEntry::Block(block) => Ok(block),
+            // No file is both a table and a value file.
+            CacheEntry::Value(_) => self.read_block(extent, purpose),
+        }
     }
 
     /// Reads the block at `extent` past the cache.

@@ -19,6 +19,7 @@ use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Arc, ArcSwap, Mutex};
 use crate::io::disk::OpenMode;
 use crate::io::{DiskFile, Io};
+use crate::values::cache::ValueCache;
 
 /// What value files are given to work with.
 pub(crate) struct ValueContext {
@@ -34,6 +35,8 @@ pub(crate) struct ValueContext {
     pub(crate) direct_reads: bool,
     /// Which of them are open.
     pub(crate) open_files: OpenFiles,
+    /// Values that gets have read.
+    pub(crate) cache: ValueCache,
 }
 
 /// Where a file keeps its descriptor.

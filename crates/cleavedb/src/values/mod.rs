@@ -1,6 +1,7 @@
 //! Value files: where separated values live. A separated put stands in a value segment, which is
 //! the log that made it durable and its home; index entries carry a handle to it.
 
+pub(crate) mod cache;
 pub(crate) mod edit;
 pub(crate) mod file;
 pub(crate) mod file_table;

@@ -8,6 +8,8 @@ use crate::base::sync::Arc;
 use crate::io::Io;
 use crate::log::testing::values::Written;
 use crate::log::testing::{DIR, UUID};
+use crate::table::BlockCache;
+use crate::values::cache::ValueCache;
 use crate::values::edit::ValuesEdit;
 use crate::values::file::{OpenFiles, ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
@@ -22,6 +24,7 @@ pub(crate) fn context(io: &Io, direct_reads: bool) -> Arc<ValueContext> {
         obsolete: Arc::new(ObsoleteFiles::default()),
         direct_reads,
         open_files: OpenFiles::new(2),
+        cache: ValueCache::new(&Arc::new(BlockCache::new(1 << 20))),
     })
 }
 

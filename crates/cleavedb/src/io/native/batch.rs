@@ -8,14 +8,14 @@ use std::sync::OnceLock;
 use io_uring::IoUring;
 
 use crate::base::marks::mark;
-use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
-use crate::io::disk::BatchRead;
-use crate::io::native::read_threads::ReadThreads;
-use crate::io::native::ring;
+use crate::base::sync::{Arc, Mutex};
+use crate::io::disk::{BatchRead, ReadsUnderWay};
+use crate::io::native::read_threads::{ReadThreads, ThreadReads};
+use crate::io::native::ring::{self, RingReads};
 
-/// Idle rings kept for the next batches: more than cores is of no use.
-const IDLE_RINGS_MAX: usize = 16;
+/// Idle rings kept for the next batches: for some scans, each with several batches under way.
+const IDLE_RINGS_MAX: usize = 32;
 
 /// How batches are read.
 pub(super) struct Batches {
@@ -72,15 +72,36 @@ impl Batches {
         if let Some(ring) = self.borrow_ring() {
             match ring::read_all(ring, &mut batched) {
                 Ok(ring) => self.give_back(ring),
-                Err(e) => {
-                    mark!("ring_failed");
-                    tracing::warn!(error = %e, "io_uring failed; batched reads use threads now");
-                    self.ring_failed.store(true, Ordering::Relaxed);
-                }
+                Err(e) => self.note_failed_ring(&e),
             }
         } else {
             self.threads.get_or_init(ReadThreads::new).read_all(&mut batched);
         }
+    }
+
+    /// See `Disk::start_batch`. A file without a descriptor is read at once.
+    pub(super) fn start(self: &Arc<Self>, mut reads: Vec<BatchRead>) -> Box<dyn ReadsUnderWay> {
+        let mut under_way = Vec::with_capacity(reads.len());
+        for (number, read) in reads.iter_mut().enumerate() {
+            if read.file.descriptor().is_some() && !read.buffer.is_empty() {
+                under_way.push((number, read.take()));
+            } else {
+                read_alone(read);
+            }
+        }
+        let (numbers, begun): (Vec<usize>, Vec<BatchRead>) = under_way.into_iter().unzip();
+        let begun = match self.borrow_ring() {
+            _ if begun.is_empty() => Begun::Nothing,
+            Some(ring) => Begun::Ring(Box::new(RingReads::start(ring, begun))),
+            None => Begun::Threads(self.threads.get_or_init(ReadThreads::new).start(begun)),
+        };
+        Box::new(UnderWay { batches: Arc::clone(self), reads, numbers, begun })
+    }
+
+    fn note_failed_ring(&self, error: &std::io::Error) {
+        mark!("ring_failed");
+        tracing::warn!(%error, "io_uring failed; batched reads use threads now");
+        self.ring_failed.store(true, Ordering::Relaxed);
     }
 
     fn uses_rings(&self) -> bool {
@@ -113,6 +134,62 @@ impl Batches {
         let mut idle = self.idle_rings.lock();
         if idle.len() < IDLE_RINGS_MAX {
             idle.push(ring);
+        }
+    }
+}
+
+/// Reads that were begun.
+struct UnderWay {
+    batches: Arc<Batches>,
+    /// All that were given, those on their way without their buffers.
+    reads: Vec<BatchRead>,
+    /// Which of them are on their way.
+    numbers: Vec<usize>,
+    begun: Begun,
+}
+
+enum Begun {
+    Nothing,
+    Ring(Box<RingReads>),
+    Threads(ThreadReads),
+}
+
+impl UnderWay {
+    /// Waits for those in a ring, and gives the ring back.
+    fn finish_ring(&self, reads: RingReads) -> Vec<BatchRead> {
+        let (reads, ring) = reads.finish();
+        match ring {
+            Ok(ring) => self.batches.give_back(ring),
+            Err(e) => self.batches.note_failed_ring(&e),
+        }
+        reads
+    }
+}
+
+impl ReadsUnderWay for UnderWay {
+    fn finish(mut self: Box<Self>) -> Vec<BatchRead> {
+        let ended = match std::mem::replace(&mut self.begun, Begun::Nothing) {
+            Begun::Nothing => Vec::new(),
+            Begun::Ring(reads) => self.finish_ring(*reads),
+            Begun::Threads(reads) => reads.finish(),
+        };
+        let mut reads = std::mem::take(&mut self.reads);
+        for (&number, ended) in self.numbers.iter().zip(ended) {
+            if let Some(read) = reads.get_mut(number) {
+                *read = ended;
+            }
+        }
+        reads
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        // The kernel writes to the buffers until the reads end, which is soon; threads own what
+        // they read.
+        if let Begun::Ring(reads) = std::mem::replace(&mut self.begun, Begun::Nothing) {
+            mark!("reads_under_way_dropped");
+            self.finish_ring(*reads);
         }
     }
 }

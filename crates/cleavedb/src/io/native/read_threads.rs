@@ -1,5 +1,5 @@
 //! Batched reads where the kernel has no io_uring for us: threads that each do one plain read at
-//! a time.
+//! a time; awaited at once, or begun and awaited later.
 //!
 //! Shared by all callers. Threads are started as reads wait, up to a limit, and end with the pool;
 //! the caller reads along, so a batch ends also where no thread could be started.
@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::sync::thread::{self, JoinHandle};
 use crate::base::sync::{Arc, Condvar, Mutex};
 use crate::io::disk::{BatchRead, DiskFile};
@@ -43,9 +44,20 @@ struct Job {
 }
 
 /// Where the reads of one call come together.
+#[derive(Default)]
 struct Batch {
     done: Mutex<Vec<Done>>,
     wake: Condvar,
+    /// Nobody waits any more.
+    abandoned: AtomicBool,
+}
+
+/// Reads that were begun.
+pub(super) struct ThreadReads {
+    shared: Arc<Shared>,
+    batch: Arc<Batch>,
+    /// Without their buffers.
+    reads: Vec<BatchRead>,
 }
 
 struct Done {
@@ -56,6 +68,9 @@ struct Done {
 
 impl Job {
     fn run(mut self) {
+        if self.batch.abandoned.load(Ordering::Relaxed) {
+            return;
+        }
         let result = self.file.read_exact_at(&mut self.buffer, self.offset);
         let Self { file, buffer, number, batch, .. } = self;
         // Before the caller goes on: the last handle must not be closed behind its back.
@@ -92,10 +107,15 @@ impl ReadThreads {
 
     /// Performs all reads.
     pub(super) fn read_all(&self, reads: &mut [&mut BatchRead]) {
-        let batch = Arc::new(Batch {
-            done: Mutex::new(Vec::with_capacity(reads.len())),
-            wake: Condvar::new(),
-        });
+        let begun = self.start(reads.iter_mut().map(|read| read.take()).collect());
+        for (read, ended) in reads.iter_mut().zip(begun.finish()) {
+            **read = ended;
+        }
+    }
+
+    /// Begins all reads.
+    pub(super) fn start(&self, mut reads: Vec<BatchRead>) -> ThreadReads {
+        let batch = Arc::new(Batch::default());
         let jobs = reads.iter_mut().enumerate().map(|(number, read)| Job {
             file: read.file.clone(),
             offset: read.offset,
@@ -110,21 +130,7 @@ impl ReadThreads {
         };
         self.shared.wake.notify_all();
         self.grow(short_of);
-        loop {
-            let job = self.shared.queue.lock().jobs.pop_front();
-            let Some(job) = job else { break };
-            job.run();
-        }
-        let mut done = batch.done.lock();
-        while done.len() < reads.len() {
-            batch.wake.wait(&mut done);
-        }
-        for outcome in done.drain(..) {
-            if let Some(read) = reads.get_mut(outcome.number) {
-                read.buffer = outcome.buffer;
-                read.result = outcome.result;
-            }
-        }
+        ThreadReads { shared: Arc::clone(&self.shared), batch, reads }
     }
 
     /// Starts up to `count` more threads; a refusal is no error, there is the caller.
@@ -137,6 +143,36 @@ impl ReadThreads {
                 Err(_) => return,
             }
         }
+    }
+}
+
+impl ThreadReads {
+    /// Waits for all of them, and reads along.
+    pub(super) fn finish(mut self) -> Vec<BatchRead> {
+        let mut reads = std::mem::take(&mut self.reads);
+        while self.batch.done.lock().len() < reads.len() {
+            let job = self.shared.queue.lock().jobs.pop_front();
+            let Some(job) = job else { break };
+            job.run();
+        }
+        let mut done = self.batch.done.lock();
+        while done.len() < reads.len() {
+            self.batch.wake.wait(&mut done);
+        }
+        for outcome in done.drain(..) {
+            if let Some(read) = reads.get_mut(outcome.number) {
+                read.buffer = outcome.buffer;
+                read.result = outcome.result;
+            }
+        }
+        drop(done);
+        reads
+    }
+}
+
+impl Drop for ThreadReads {
+    fn drop(&mut self) {
+        self.batch.abandoned.store(true, Ordering::Relaxed);
     }
 }
 

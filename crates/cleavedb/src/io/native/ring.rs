@@ -1,6 +1,7 @@
-//! One batch of reads through one io_uring.
+//! One batch of reads through one io_uring: awaited at once, or begun and awaited later.
 //!
-//! Owned by the calling thread for the length of a batch.
+//! A ring serves one batch at a time, and one thread at a time; begun reads may move to another
+//! thread.
 //!
 //! I1: while the kernel may write to a buffer, a [`Flight`] owns it; a flight dropped early, by an
 //! error or a panic, leaks buffers and ring rather than freeing what the kernel still writes to.
@@ -121,8 +122,10 @@ impl Slot {
             }
             Err(_) => {
                 let error = io::Error::from_raw_os_error(result.saturating_neg());
+                // Cancelled: the thread that began the read has ended since.
                 let again =
-                    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock);
+                    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
+                        || error.raw_os_error() == Some(Errno::CANCELED.raw_os_error());
                 self.retries += 1;
                 if again && self.retries < RETRIES_MAX {
                     return Next::Again;
@@ -151,6 +154,8 @@ impl Slot {
 struct Flight {
     ring: Option<IoUring>,
     slots: Vec<Slot>,
+    /// Slots to be given to the ring.
+    waiting: VecDeque<usize>,
     /// Entries given to the ring whose completions have not been seen.
     under_way: usize,
 }
@@ -166,24 +171,42 @@ impl Drop for Flight {
 }
 
 impl Flight {
+    fn new(ring: IoUring, slots: Vec<Slot>) -> Self {
+        let waiting = (0..slots.len()).collect();
+        Self { ring: Some(ring), slots, waiting, under_way: 0 }
+    }
+
+    /// Gives the ring what it has room for.
+    fn push_waiting(&mut self) {
+        let Some(ring) = self.ring.as_mut() else { return };
+        while self.under_way < DEPTH as usize
+            && let Some(&number) = self.waiting.front()
+            && let Some(slot) = self.slots.get_mut(number)
+            && push(ring, slot, number as u64)
+        {
+            self.under_way += 1;
+            self.waiting.pop_front();
+        }
+    }
+
+    /// Sets out and does not wait. An error shows again at the end.
+    fn start(&mut self) {
+        self.push_waiting();
+        if let Some(ring) = self.ring.as_mut() {
+            let _ = ring.submit();
+        }
+    }
+
     /// Runs all reads to their end.
     fn run(&mut self) -> io::Result<()> {
-        let Some(ring) = self.ring.as_mut() else { return Ok(()) };
-        let mut waiting: VecDeque<usize> = (0..self.slots.len()).collect();
         loop {
-            while self.under_way < DEPTH as usize
-                && let Some(&number) = waiting.front()
-                && let Some(slot) = self.slots.get_mut(number)
-                && push(ring, slot, number as u64)
-            {
-                self.under_way += 1;
-                waiting.pop_front();
-            }
+            self.push_waiting();
+            let Some(ring) = self.ring.as_mut() else { return Ok(()) };
             if self.under_way == 0 {
                 return Ok(());
             }
             // With more to submit, come back at half to keep the device busy.
-            let share = if waiting.is_empty() { 1 } else { 2 };
+            let share = if self.waiting.is_empty() { 1 } else { 2 };
             let wanted = self.under_way.div_ceil(share);
             match ring.submit_and_wait(wanted) {
                 Ok(_) => {}
@@ -200,8 +223,34 @@ impl Flight {
                 if let Some(slot) = self.slots.get_mut(number)
                     && slot.complete(completion.result()) == Next::Again
                 {
-                    waiting.push_back(number);
+                    self.waiting.push_back(number);
                 }
+            }
+        }
+    }
+
+    /// Runs to the end and hands out what came; the ring for the next batch, or the error that
+    /// ended its use. All reads are done in either case.
+    fn conclude<'a>(
+        mut self,
+        reads: impl Iterator<Item = &'a mut BatchRead>,
+        lengths: &[usize],
+    ) -> io::Result<IoUring> {
+        match self.run() {
+            Ok(()) => {
+                let slots = std::mem::take(&mut self.slots);
+                for (slot, read) in slots.into_iter().zip(reads) {
+                    slot.deliver(read);
+                }
+                self.ring.take().ok_or_else(|| Errno::BADF.into())
+            }
+            Err(e) => {
+                drop(self);
+                for (read, &len) in reads.zip(lengths) {
+                    read.buffer = vec![0; len];
+                    read_alone(read);
+                }
+                Err(e)
             }
         }
     }
@@ -220,8 +269,8 @@ fn push(ring: &mut IoUring, slot: &mut Slot, number: u64) -> bool {
         .user_data(number);
     // SAFETY: the pointer is good for `len` bytes of a heap buffer that the flight owns and
     // neither touches nor moves until this entry's completion is seen; where that never comes, the
-    // buffer is leaked (I1). The file is kept open by the caller's `BatchRead`, borrowed for the
-    // whole batch, and from submission on by the kernel itself.
+    // buffer is leaked (I1). The file is kept open by the `BatchRead`, borrowed or owned until the
+    // batch ends, and from submission on by the kernel itself.
     unsafe { ring.submission().push(&entry).is_ok() }
 }
 
@@ -230,23 +279,32 @@ fn push(ring: &mut IoUring, slot: &mut Slot, number: u64) -> bool {
 pub(super) fn read_all(ring: IoUring, reads: &mut [&mut BatchRead]) -> io::Result<IoUring> {
     let lengths: Vec<usize> = reads.iter().map(|read| read.buffer.len()).collect();
     let slots = reads.iter_mut().map(|read| Slot::new(read)).collect();
-    let mut flight = Flight { ring: Some(ring), slots, under_way: 0 };
-    match flight.run() {
-        Ok(()) => {
-            let slots = std::mem::take(&mut flight.slots);
-            for (slot, read) in slots.into_iter().zip(reads.iter_mut()) {
-                slot.deliver(read);
-            }
-            flight.ring.take().ok_or_else(|| Errno::BADF.into())
-        }
-        Err(e) => {
-            drop(flight);
-            for (read, len) in reads.iter_mut().zip(lengths) {
-                read.buffer = vec![0; len];
-                read_alone(read);
-            }
-            Err(e)
-        }
+    Flight::new(ring, slots).conclude(reads.iter_mut().map(|read| &mut **read), &lengths)
+}
+
+/// Reads that were begun in a ring.
+pub(super) struct RingReads {
+    flight: Flight,
+    /// Without their buffers; they keep the files open.
+    reads: Vec<BatchRead>,
+    lengths: Vec<usize>,
+}
+
+impl RingReads {
+    /// Begins the reads.
+    pub(super) fn start(ring: IoUring, mut reads: Vec<BatchRead>) -> Self {
+        let lengths = reads.iter().map(|read| read.buffer.len()).collect();
+        let slots = reads.iter_mut().map(Slot::new).collect();
+        let mut flight = Flight::new(ring, slots);
+        flight.start();
+        Self { flight, reads, lengths }
+    }
+
+    /// Waits for all of them; the ring as of [`read_all`].
+    pub(super) fn finish(self) -> (Vec<BatchRead>, io::Result<IoUring>) {
+        let Self { flight, mut reads, lengths } = self;
+        let ring = flight.conclude(reads.iter_mut(), &lengths);
+        (reads, ring)
     }
 }
 

@@ -187,7 +187,7 @@ fn compare_batches(disk: &NativeDisk, direct: bool) {
     file_of(disk, &path, &bytes);
     let file = disk.open(&path, mode(direct)).unwrap();
     let mut seeded = Seeded::new(2);
-    for count in [0, 1, 2, 33, 128, 129, 500] {
+    for (count, awaited) in [0, 1, 2, 33, 128, 129, 500].map(|n| [(n, true), (n, false)]).concat() {
         let mut reads: Vec<BatchRead> = (0..count)
             .map(|_| {
                 let offset = seeded.below(310_000);
@@ -196,7 +196,12 @@ fn compare_batches(disk: &NativeDisk, direct: bool) {
             })
             .collect();
         let lengths: Vec<usize> = reads.iter().map(|read| read.buffer.len()).collect();
-        disk.read_batch(&mut reads);
+        if awaited {
+            disk.read_batch(&mut reads);
+        } else {
+            reads = disk.start_batch(reads).finish();
+        }
+        assert_eq!(reads.len(), count);
         for (read, len) in reads.iter().zip(lengths) {
             assert_eq!(read.buffer.len(), len);
             let start = read.offset as usize;
@@ -264,6 +269,43 @@ fn batches_of_many_threads_do_not_mix() {
 }
 
 #[test]
+fn reads_that_were_begun_may_be_dropped_or_end_on_another_thread() {
+    for disk in [NativeDisk::new(), NativeDisk::without_ring()] {
+        for direct in [false, true] {
+            let root = directory();
+            let path = root.path().join("a");
+            let bytes = pattern(600_000);
+            file_of(&disk, &path, &bytes);
+            let file = disk.open(&path, mode(direct)).unwrap();
+            let begin = || {
+                let read = |number: usize| BatchRead {
+                    file: file.clone(),
+                    offset: number as u64 * 2_000,
+                    buffer: vec![0; 1_500],
+                    result: Ok(()),
+                };
+                disk.start_batch((0..200).map(read).collect())
+            };
+            for _ in 0..20 {
+                drop(begin());
+            }
+            // The thread that began them is gone when they are waited for.
+            let begun = crate::base::sync::thread::scope(|scope| {
+                let begun: Vec<_> = (0..4).map(|_| scope.spawn(begin)).collect();
+                begun.into_iter().map(|begun| begun.join().unwrap()).collect::<Vec<_>>()
+            });
+            for begun in begun {
+                for read in begun.finish() {
+                    assert!(read.result.is_ok(), "{:?}", read.result);
+                    let start = read.offset as usize;
+                    assert!(read.buffer == bytes[start..start + 1_500]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_batch_reports_each_reads_own_error() {
     for disk in [NativeDisk::new(), NativeDisk::without_ring()] {
         let root = directory();
@@ -278,12 +320,15 @@ fn a_batch_reports_each_reads_own_error() {
             buffer: vec![0; 60],
             result: Ok(()),
         };
-        let mut reads = [read(&file, 0), read(&folder, 0), read(&file, 60), read(&file, 40)];
+        let all = || vec![read(&file, 0), read(&folder, 0), read(&file, 60), read(&file, 40)];
+        let mut reads = all();
         disk.read_batch(&mut reads);
-        let kinds = reads.iter().map(|read| read.result.as_ref().map_err(io::Error::kind).err());
-        assert_eq!(
-            kinds.collect::<Vec<_>>(),
-            [None, Some(ErrorKind::IsADirectory), Some(ErrorKind::UnexpectedEof), None]
-        );
+        for reads in [reads, disk.start_batch(all()).finish()] {
+            let kind = |read: &BatchRead| read.result.as_ref().map_err(io::Error::kind).err();
+            assert_eq!(
+                reads.iter().map(kind).collect::<Vec<_>>(),
+                [None, Some(ErrorKind::IsADirectory), Some(ErrorKind::UnexpectedEof), None]
+            );
+        }
     }
 }

@@ -11,6 +11,8 @@ use crate::log::footer::{Footer, FooterBuilder};
 use crate::log::format::SEGMENT_HEADER_BYTES;
 use crate::log::reader::{ReadOptions, SegmentReader};
 use crate::log::separated::{Binding, SeparatedRecord};
+use crate::table::BlockCache;
+use crate::values::cache::ValueCache;
 use crate::values::edit::ValuesEdit;
 use crate::values::file::{OpenFiles, ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
@@ -123,6 +125,7 @@ pub(super) fn apply(edits: &[ValuesEdit]) {
         obsolete: Arc::new(ObsoleteFiles::default()),
         direct_reads: false,
         open_files: OpenFiles::new(2),
+        cache: ValueCache::new(&Arc::new(BlockCache::new(1 << 20))),
     });
     let mut file_of = |id: FileId| ValueFile::new(&context, id);
     let Ok(table) = ValueFiles::default().apply(edits, &mut file_of) else { return };

@@ -7,8 +7,11 @@ use crate::base::marks::mark;
 use crate::base::sync::Arc;
 use crate::base::value::Value;
 use crate::io::disk::BatchRead;
+use crate::io::meter::Meter;
 use crate::io::{DiskFile, Purpose};
+use crate::values::cache::Kept;
 use crate::values::file::ValueFile;
+use crate::values::handle::Handle;
 use crate::values::reader::{ValueReader, Wanted, check_length, failed, value_of};
 
 /// Records at most so far apart are read in one piece: what lies between costs less than another
@@ -19,42 +22,51 @@ const GAP_BYTES_MAX: u64 = 64 << 10;
 const PIECE_BYTES_MAX: u64 = 1 << 20;
 
 /// One device read, for the records `from..to` in the order of their places.
-struct Piece<'a> {
-    file: &'a ValueFile,
-    offset: u64,
-    end: u64,
-    from: usize,
-    to: usize,
+pub(super) struct Piece {
+    pub(super) file: Arc<ValueFile>,
+    pub(super) offset: u64,
+    pub(super) end: u64,
+    pub(super) from: usize,
+    pub(super) to: usize,
 }
 
+/// What a piece brought.
+pub(super) type PieceBytes = Result<BytesArc<Vec<u8>>>;
+
 impl ValueReader<'_> {
-    /// Reads many values; the outcomes stand in the order asked for. An error of one leaves the
-    /// others as they are.
+    /// The values that gets want, from the cache or into it; the outcomes stand in the order asked
+    /// for. An error of one leaves the others as they are.
     pub(crate) fn read_many(&self, wanted: &[Wanted<'_>], purpose: Purpose) -> Vec<Result<Value>> {
         let mut outcomes: Vec<Option<Result<Value>>> = Vec::with_capacity(wanted.len());
-        // (number of the outcome, its file, what is wanted), of those that need the device
+        let cache = &self.context.cache;
+        // (number of the outcome, its file, what is wanted, the right to keep it), of those that
+        // need the device; while a right is held, nothing is waited for but the device
         let mut open = Vec::with_capacity(wanted.len());
         for (number, one) in wanted.iter().enumerate() {
             outcomes.push(match self.file_of(&one.handle) {
                 Err(error) => Some(Err(error)),
                 Ok(file) => match self.in_tail(&one.handle) {
                     Some((owner, range)) => Some(value_of(file, one, owner.into(), range)),
-                    None => {
-                        open.push((number, file, one));
-                        None
-                    }
+                    None => match cache.begin(one, false) {
+                        Kept::Hit(value) => Some(Ok(value)),
+                        Kept::Miss(guard) => {
+                            open.push((number, file, one, guard));
+                            None
+                        }
+                    },
                 },
             });
         }
-        open.sort_unstable_by_key(|(_, _, one)| (one.handle.file, one.handle.offset));
-        let pieces = join(open.iter().map(|&(_, file, one)| (file, one)));
+        open.sort_unstable_by_key(|(_, _, one, _)| (one.handle.file, one.handle.offset));
+        let handles = open.iter().map(|(_, file, one, _)| (*file, one.handle));
+        let pieces = join(handles, GAP_BYTES_MAX);
         for (piece, bytes) in pieces.iter().zip(self.read_pieces(&pieces, purpose)) {
-            for &(number, file, one) in open.get(piece.from..piece.to).unwrap_or_default() {
-                let value = bytes.clone().and_then(|owner| {
-                    let start = (one.handle.offset - piece.offset) as usize;
-                    value_of(file, one, owner.into(), start..start + one.handle.bytes as usize)
-                });
-                if let Some(outcome) = outcomes.get_mut(number) {
+            for (number, _, one, guard) in open.get_mut(piece.from..piece.to).unwrap_or_default() {
+                let value = piece.value(&bytes, one);
+                if let Ok(value) = &value {
+                    cache.keep(guard.take(), one, value);
+                }
+                if let Some(outcome) = outcomes.get_mut(*number) {
                     *outcome = Some(value);
                 }
             }
@@ -64,24 +76,9 @@ impl ValueReader<'_> {
     }
 
     /// Reads all pieces in one submission.
-    fn read_pieces(
-        &self,
-        pieces: &[Piece<'_>],
-        purpose: Purpose,
-    ) -> Vec<Result<BytesArc<Vec<u8>>>> {
+    fn read_pieces(&self, pieces: &[Piece], purpose: Purpose) -> Vec<PieceBytes> {
         let io = &self.context.io;
-        let open = |piece: &Piece<'_>| -> Result<Arc<dyn DiskFile>> {
-            let disk_file = piece.file.disk_file()?;
-            check_length(piece.file, &*disk_file, piece.offset, piece.end)?;
-            Ok(disk_file)
-        };
-        let opened: Vec<Result<_>> = pieces.iter().map(open).collect();
-        let mut reads = Vec::with_capacity(pieces.len());
-        for (piece, file) in pieces.iter().zip(&opened) {
-            let Ok(file) = file.clone() else { continue };
-            let buffer = vec![0; (piece.end - piece.offset) as usize];
-            reads.push(BatchRead { file, offset: piece.offset, buffer, result: Ok(()) });
-        }
+        let (opened, mut reads) = prepare(pieces, &io.meter, purpose);
         match reads.as_mut_slice() {
             [] => {}
             // A lone read needs no ring.
@@ -91,34 +88,83 @@ impl ValueReader<'_> {
                 io.meter.batch_submitted();
             }
         }
-        let mut reads = reads.into_iter();
-        let outcome = |(piece, opened): (&Piece<'_>, Result<_>)| {
-            opened?;
-            let Some(read) = reads.next() else { return Ok(BytesArc::default()) };
-            read.result.map_err(|e| failed(piece.file, piece.offset, e))?;
-            io.meter.read(purpose, read.buffer.len() as u64);
-            Ok(BytesArc::new(read.buffer))
-        };
-        pieces.iter().zip(opened).map(outcome).collect()
+        conclude(pieces, opened, reads)
     }
 }
 
-/// The pieces that bring all of these, which stand in the order of their places.
-fn join<'a>(sorted: impl Iterator<Item = (&'a ValueFile, &'a Wanted<'a>)>) -> Vec<Piece<'a>> {
-    let mut pieces: Vec<Piece<'a>> = Vec::new();
-    for (number, (file, one)) in sorted.enumerate() {
-        let (offset, end) = (one.handle.offset, one.handle.end());
+impl Piece {
+    /// A value out of what the piece brought.
+    pub(super) fn value(&self, bytes: &PieceBytes, wanted: &Wanted<'_>) -> Result<Value> {
+        let owner = bytes.clone()?;
+        let start = (wanted.handle.offset - self.offset) as usize;
+        value_of(&self.file, wanted, owner.into(), start..start + wanted.handle.bytes as usize)
+    }
+
+    fn open(&self) -> Result<Arc<dyn DiskFile>> {
+        let disk_file = self.file.disk_file()?;
+        check_length(&self.file, &*disk_file, self.offset, self.end)?;
+        Ok(disk_file)
+    }
+}
+
+/// The device reads that bring these pieces, counted, and which of them can be tried at all.
+pub(super) fn prepare(
+    pieces: &[Piece],
+    meter: &Meter,
+    purpose: Purpose,
+) -> (Vec<Result<()>>, Vec<BatchRead>) {
+    let mut reads = Vec::with_capacity(pieces.len());
+    let mut open = |piece: &Piece| {
+        let buffer_bytes = (piece.end - piece.offset) as usize;
+        let file = piece.open()?;
+        let buffer = vec![0; buffer_bytes];
+        meter.read(purpose, buffer_bytes as u64);
+        reads.push(BatchRead { file, offset: piece.offset, buffer, result: Ok(()) });
+        Ok(())
+    };
+    let opened = pieces.iter().map(&mut open).collect();
+    (opened, reads)
+}
+
+/// What each piece brought, after its reads ended.
+pub(super) fn conclude(
+    pieces: &[Piece],
+    opened: Vec<Result<()>>,
+    reads: Vec<BatchRead>,
+) -> Vec<PieceBytes> {
+    let mut reads = reads.into_iter();
+    let outcome = |(piece, opened): (&Piece, Result<()>)| {
+        opened?;
+        let Some(read) = reads.next() else { return Ok(BytesArc::default()) };
+        read.result.map_err(|e| failed(&piece.file, piece.offset, e))?;
+        Ok(BytesArc::new(read.buffer))
+    };
+    pieces.iter().zip(opened).map(outcome).collect()
+}
+
+/// The pieces that bring all of these, which stand in the order of their places; records at most
+/// `gap_bytes_max` apart go into one.
+pub(super) fn join<'a>(
+    sorted: impl Iterator<Item = (&'a Arc<ValueFile>, Handle)>,
+    gap_bytes_max: u64,
+) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (number, (file, handle)) in sorted.enumerate() {
+        let (offset, end) = (handle.offset, handle.end());
         match pieces.last_mut() {
             Some(last)
                 if last.file.id() == file.id()
-                    && offset <= last.end.saturating_add(GAP_BYTES_MAX)
+                    && offset <= last.end.saturating_add(gap_bytes_max)
                     && (end.max(last.end) - last.offset <= PIECE_BYTES_MAX || end <= last.end) =>
             {
                 mark!("value_reads_joined");
                 last.end = last.end.max(end);
                 last.to = number + 1;
             }
-            _ => pieces.push(Piece { file, offset, end, from: number, to: number + 1 }),
+            _ => {
+                let file = Arc::clone(file);
+                pieces.push(Piece { file, offset, end, from: number, to: number + 1 });
+            }
         }
     }
     pieces

@@ -12,6 +12,8 @@ use crate::io::{Io, memory_disk::MemoryDisk};
 use crate::log::testing::values::{KEYSPACE, ValueBatch, ValueLog, Written, path, spec};
 use crate::log::testing::{UUID, disk, io};
 use crate::log::writer::{AppendError, SegmentWriter};
+use crate::table::BlockCache;
+use crate::values::cache::ValueCache;
 use crate::values::file::OpenFiles;
 use crate::values::testing::{context, growing, handle};
 use proptest::prelude::*;
@@ -97,13 +99,20 @@ proptest! {
         let keys: Vec<_> = numbers.iter().map(|&number| key(number)).collect();
         let wanted: Vec<_> =
             numbers.iter().zip(&keys).map(|(&number, key)| world.wanted(number, key)).collect();
+        let handles: Vec<_> = wanted.iter().map(|one| one.handle).collect();
+        let mut ahead = world.reader().begin(&handles, Purpose::Read);
+        let calls = world.context.io.meter.read_calls(Purpose::Read);
+        prop_assert!(calls <= numbers.len() as u64);
+        for ((at, one), &number) in wanted.iter().enumerate().zip(&numbers) {
+            prop_assert!(ahead.value(at, one).unwrap() == value(number), "value {}", number);
+        }
         let found = world.reader().read_many(&wanted, Purpose::Read);
         prop_assert_eq!(found.len(), numbers.len());
         for (found, &number) in found.into_iter().zip(&numbers) {
             prop_assert!(found.unwrap() == value(number), "value {}", number);
         }
-        let calls = world.context.io.meter.read_calls(Purpose::Read);
-        prop_assert!(calls <= numbers.len() as u64);
+        let more = world.context.io.meter.read_calls(Purpose::Read) - calls;
+        prop_assert!(more <= numbers.len() as u64);
     }
 }
 
@@ -203,10 +212,24 @@ fn only_the_entrys_own_record_is_handed_out() {
         ("one byte more", Wanted { handle: longer, ..right }),
         ("one byte less", Wanted { handle: shorter, ..right }),
     ] {
-        let error = world.reader().read(&wanted, Purpose::Read).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Corruption, "{what}: {error}");
-        assert_eq!(error.offset(), Some(wanted.handle.offset), "{what}");
-        assert_eq!(error.file(), Some(&*path(wanted.handle.file.0)), "{what}");
+        let read = || {
+            let mut ahead = world.reader().begin(&[wanted.handle], Purpose::Read);
+            [
+                world.reader().read(&wanted, Purpose::Read),
+                world.reader().get(&wanted),
+                world.reader().read_many(&[wanted], Purpose::Read).remove(0),
+                ahead.value(0, &wanted),
+            ]
+        };
+        let cold = read();
+        // With the right one in memory, too.
+        assert!(world.reader().get(&right).unwrap() == value(6));
+        for error in cold.into_iter().chain(read()).map(Result::unwrap_err) {
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{what}: {error}");
+            assert_eq!(error.offset(), Some(wanted.handle.offset), "{what}");
+            assert_eq!(error.file(), Some(&*path(wanted.handle.file.0)), "{what}");
+        }
+        world.context.cache.clear();
     }
     assert!(world.reader().read(&right, Purpose::Read).unwrap() == value(6));
 }
@@ -296,6 +319,7 @@ fn native(io: &Io, dir: &std::path::Path, direct_reads: bool) -> (ValueContext, 
         obsolete: Arc::new(ObsoleteFiles::default()),
         direct_reads,
         open_files: OpenFiles::new(2),
+        cache: ValueCache::new(&Arc::new(BlockCache::new(1 << 20))),
     };
     (context, written, sealed.bytes)
 }

@@ -1,0 +1,149 @@
+//! Gets of separated values: how often the device is read for them, and what stays in memory.
+
+use super::scans::{apart, filled, key, long, open};
+use super::*;
+
+/// A store of so many values, opened anew, with its index in memory and no value.
+fn cold(disk: &MemoryDisk, count: u64) -> (Db, Keyspace) {
+    let db = open(disk);
+    let model = filled(&apart(&db), count);
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = open(disk);
+    let keyspace = apart(&db);
+    assert!(model.keys().all(|key| keyspace.contains(key).unwrap()));
+    (db, keyspace)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reads {
+    calls: u64,
+    bytes: u64,
+    batches: u64,
+    hits: u64,
+    misses: u64,
+}
+
+fn reads(db: &Db) -> Reads {
+    let stats = db.stats();
+    Reads {
+        calls: stats.reads["read"],
+        bytes: stats.bytes_read["read"],
+        batches: stats.read_batches,
+        hits: stats.values.cache_hits,
+        misses: stats.values.cache_misses,
+    }
+}
+
+#[test]
+fn a_cold_get_is_one_read_and_a_multi_get_one_batch() {
+    let disk = MemoryDisk::new();
+    let (db, keyspace) = cold(&disk, 2000);
+    let before = reads(&db);
+    for number in 0..1000 {
+        assert_eq!(keyspace.get(key(number)).unwrap().unwrap(), long(number, 0));
+    }
+    let after = reads(&db);
+    assert_eq!(after.calls - before.calls, 1000, "one read each");
+    assert!(after.bytes - before.bytes <= 1000 * (120 + 40), "of the record alone");
+    assert_eq!((after.hits, after.misses), (0, 1000));
+    let keys: Vec<_> = (1000..1032).map(key).collect();
+    for (number, value) in (1000..).zip(keyspace.multi_get(&keys).unwrap()) {
+        assert_eq!(value.unwrap(), long(number, 0));
+    }
+    let last = reads(&db);
+    assert_eq!(last.batches - after.batches, 1, "one batch");
+    assert!(last.calls - after.calls <= 32);
+}
+
+#[test]
+fn what_was_read_stays_in_memory() {
+    let disk = MemoryDisk::new();
+    let (db, keyspace) = cold(&disk, 1000);
+    let cached = db.stats().cache.bytes;
+    let keys: Vec<_> = (500..1000).map(key).collect();
+    let mut before = None;
+    for _ in 0..2 {
+        for number in 0..500 {
+            assert_eq!(keyspace.get(key(number)).unwrap().unwrap(), long(number, 0));
+        }
+        for (number, value) in (500..).zip(keyspace.multi_get(&keys).unwrap()) {
+            assert_eq!(value.unwrap(), long(number, 0));
+        }
+        let now = reads(&db);
+        if let Some(before) = before.replace(now) {
+            let expected = Reads { hits: 1000, ..before };
+            assert_eq!(now, expected, "the second round reads nothing");
+        }
+    }
+    let stats = db.stats();
+    let added = stats.cache.bytes - cached;
+    assert!((1000 * 120..1000 * 500).contains(&added), "{added} bytes for what is kept alone");
+    // A scan takes what is there.
+    let before = reads(&db);
+    assert_eq!(keyspace.iter().count(), 1000);
+    assert_eq!(keyspace.iter().prefetch(false).count(), 1000);
+    assert_eq!(reads(&db), before);
+    // A newer value stands elsewhere, and the older one is still found.
+    let snapshot = db.snapshot();
+    keyspace.put(key(1), long(1, 1)).unwrap();
+    keyspace.delete(key(2)).unwrap();
+    assert_eq!(keyspace.get(key(1)).unwrap().unwrap(), long(1, 1));
+    assert!(keyspace.get(key(2)).unwrap().is_none());
+    assert_eq!(snapshot.get(&keyspace, key(1)).unwrap().unwrap(), long(1, 0));
+    assert_eq!(snapshot.get(&keyspace, key(2)).unwrap().unwrap(), long(2, 0));
+}
+
+#[test]
+fn scans_and_large_values_leave_the_cache_alone() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    let large = vec![7; 100 << 10];
+    apart(&db).put("large", &large).unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    let (db, keyspace) = cold(&disk, 500);
+    assert_eq!(keyspace.iter().keys().count(), 501, "brings all blocks into memory");
+    assert!(keyspace.contains("large").unwrap());
+    let bytes = db.stats().cache.bytes;
+    assert_eq!(keyspace.iter().count(), 501);
+    assert_eq!(keyspace.iter().prefetch(false).rev().count(), 501);
+    for guard in keyspace.iter().guards() {
+        assert!(guard.unwrap().value().unwrap().len() >= 120);
+    }
+    assert_eq!(keyspace.get("large").unwrap().unwrap(), large);
+    let before = reads(&db);
+    assert_eq!(keyspace.get("large").unwrap().unwrap(), large);
+    assert_eq!(keyspace.multi_get(["large"]).unwrap()[0].as_deref(), Some(&*large));
+    let after = reads(&db);
+    assert_eq!((after.calls - before.calls, after.hits), (2, 0));
+    assert_eq!(db.stats().cache.bytes, bytes);
+}
+
+/// Values read together come in one piece; each is kept by itself, and a compressed one as it was.
+#[test]
+fn compressed_values_are_kept_as_the_user_gave_them() {
+    let disk = MemoryDisk::new();
+    let make = |db: &Db| {
+        let options = KeyspaceOptions::new().separate_at(Some(64));
+        db.keyspace("dense", options.value_compression(crate::Compression::Zstd)).unwrap()
+    };
+    let text = |number: u64| format!("{number} again and again ").repeat(50).into_bytes();
+    let db = open(&disk);
+    for number in 0..50 {
+        make(&db).put(key(number), text(number)).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = open(&disk);
+    let keyspace = make(&db);
+    let keys: Vec<_> = (0..50).map(key).collect();
+    for _ in 0..2 {
+        for (number, value) in (0..).zip(keyspace.multi_get(&keys).unwrap()) {
+            assert_eq!(value.unwrap(), text(number));
+            assert_eq!(keyspace.get(key(number)).unwrap().unwrap(), text(number));
+        }
+    }
+    assert_eq!(db.stats().values.cache_misses, 50);
+    assert_eq!(db.stats().values.cache_hits, 150);
+}

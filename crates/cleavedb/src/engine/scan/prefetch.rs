@@ -1,0 +1,376 @@
+//! Walking pairs with their separated values read ahead: once a run is recognised, the places of
+//! the values to come are taken from the index, and their device reads begun together while the
+//! user is busy with the values before.
+//!
+//! Owned by one thread at a time. Invariants: P1 pairs come in key order and are those of the
+//! pinned view, whether their values were read ahead or not. P2 an error shows at its own pair:
+//! all before it are delivered first, and after it the cursor is invalid until the next seek. P3
+//! no more pairs are read ahead than the user has taken in this run, except for the first few, and
+//! never more than the bounds in number and bytes. P4 a seek or a turn lets go of all that was
+//! ahead.
+
+use std::collections::VecDeque;
+
+use crate::base::error::Result;
+use crate::base::marks::mark;
+use crate::base::sync::atomic::Ordering;
+use crate::base::value::Value;
+use crate::engine::scan::later::{Base, LaterValue, fold};
+use crate::engine::scan::{ScanOptions, Values, VisibleCursor};
+use crate::io::Purpose;
+use crate::io::meter::HeldMemory;
+use crate::values::handle::Handle;
+use crate::values::reader::Wanted;
+use crate::values::reader::ahead::ValuesAhead;
+
+/// Separated values read one by one before steps in one direction are taken for a run.
+const RUN_MIN: usize = 2;
+
+/// Fewest and most pairs ahead: from what makes a batch worth its calls, to some times the depth
+/// at which the device is at its limit.
+const AHEAD_PAIRS_MIN: usize = 8;
+const AHEAD_PAIRS_MAX: usize = 256;
+
+/// Most bytes ahead, and the share of the memory budget that one cursor may take for them.
+const AHEAD_BYTES_MAX: u64 = 4 << 20;
+const AHEAD_BUDGET_SHARE: u64 = 32;
+
+/// A pair ahead.
+struct Pair {
+    key: Value,
+    base: Option<Base>,
+    /// Oldest first.
+    operands: Vec<Value>,
+    /// What finds its separated value among those of its window.
+    place: Option<Result<Place>>,
+}
+
+/// Number and place of a separated value in its window.
+#[derive(Clone, Copy)]
+struct Place {
+    number: usize,
+    handle: Handle,
+}
+
+/// Pairs whose values were begun together.
+struct Window {
+    pairs: VecDeque<Pair>,
+    values: ValuesAhead,
+    memory_bytes: u64,
+}
+
+/// What is known of the pairs behind the current one.
+struct Ahead {
+    windows: VecDeque<Window>,
+    /// How the walk ends behind the last window, if it is known: with an error or the range.
+    end: Option<Result<()>>,
+    /// The pair that the user stands on.
+    current: Option<(Value, Value)>,
+    held: HeldMemory,
+}
+
+/// A cursor over visible pairs and their values, in both directions.
+pub(crate) struct ScanCursor {
+    /// Stands on the current pair, or, with pairs ahead, on the last one ahead.
+    pairs: VisibleCursor,
+    how: ScanOptions,
+    bytes_max: u64,
+    forward: bool,
+    /// Pairs with separated values that the user took since the last seek or turn.
+    run: usize,
+    /// Set while pairs are taken from ahead of the user.
+    ahead: Option<Box<Ahead>>,
+}
+
+impl ScanCursor {
+    /// A cursor over these pairs, not positioned.
+    pub(super) fn new(pairs: VisibleCursor, how: ScanOptions) -> Self {
+        let share = pairs.engine.settings.memory_budget / AHEAD_BUDGET_SHARE;
+        let bytes_max = share.min(AHEAD_BYTES_MAX);
+        Self { pairs, how, bytes_max, forward: true, run: 0, ahead: None }
+    }
+
+    /// Whether values are read ahead in runs that begin from here on.
+    pub(crate) fn set_prefetch(&mut self, prefetch: bool) {
+        self.how.prefetch = prefetch;
+    }
+
+    /// Whether there is a current pair.
+    pub(crate) fn valid(&self) -> bool {
+        match &self.ahead {
+            Some(ahead) => ahead.current.is_some(),
+            None => self.pairs.valid(),
+        }
+    }
+
+    /// Key of the current pair.
+    pub(crate) fn key(&self) -> &[u8] {
+        match &self.ahead {
+            Some(ahead) => ahead.current.as_ref().map_or(&[], |(key, _)| key.as_bytes()),
+            None => self.pairs.key(),
+        }
+    }
+
+    /// Key of the current pair, kept alive beyond the cursor.
+    pub(crate) fn key_owned(&self) -> Value {
+        match self.ahead.as_ref().and_then(|ahead| ahead.current.as_ref()) {
+            Some((key, _)) => key.clone(),
+            None => Value::copy_from(self.key()),
+        }
+    }
+
+    /// Value of the current pair; empty with keys only.
+    pub(crate) fn value(&self) -> &[u8] {
+        match &self.ahead {
+            Some(ahead) => ahead.current.as_ref().map_or(&[], |(_, value)| value.as_bytes()),
+            None => self.pairs.value(),
+        }
+    }
+
+    /// The current value, kept alive beyond the cursor.
+    pub(crate) fn value_owned(&self) -> Value {
+        match self.ahead.as_ref().and_then(|ahead| ahead.current.as_ref()) {
+            Some((_, value)) => value.clone(),
+            None => self.pairs.value_owned(),
+        }
+    }
+
+    /// The current value, to be folded when somebody asks.
+    pub(crate) fn later(&self) -> LaterValue {
+        match &self.ahead {
+            Some(_) => LaterValue::Ready(self.value_owned()),
+            None => self.pairs.later(),
+        }
+    }
+
+    /// Moves to the first pair of the range.
+    pub(crate) fn seek_first(&mut self) -> Result<()> {
+        self.begin_run(true);
+        self.pairs.seek_first()?;
+        self.arrive()
+    }
+
+    /// Moves to the last pair of the range.
+    pub(crate) fn seek_last(&mut self) -> Result<()> {
+        self.begin_run(false);
+        self.pairs.seek_last()?;
+        self.arrive()
+    }
+
+    /// Moves to the first pair of the range at or after `key`.
+    pub(crate) fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.begin_run(true);
+        self.pairs.seek(key)?;
+        self.arrive()
+    }
+
+    /// Moves to the last pair of the range at or before `key`.
+    pub(crate) fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        self.begin_run(false);
+        self.pairs.seek_for_prev(key)?;
+        self.arrive()
+    }
+
+    /// Moves one pair on.
+    pub(crate) fn next(&mut self) -> Result<()> {
+        self.step(true)
+    }
+
+    /// Moves one pair back.
+    pub(crate) fn prev(&mut self) -> Result<()> {
+        self.step(false)
+    }
+
+    fn step(&mut self, forward: bool) -> Result<()> {
+        if !self.valid() {
+            return Ok(());
+        }
+        if forward != self.forward {
+            if let Some((key, _)) = self.begin_run(forward) {
+                mark!("scan_turned_with_pairs_ahead");
+                self.pairs.seek_beside(&key, forward)?;
+                return self.arrive();
+            }
+        } else if self.ahead.is_some() {
+            return self.deliver();
+        } else if self.how.prefetch && self.run >= RUN_MIN {
+            let held = HeldMemory::new(&self.pairs.engine.io.meter, Purpose::Read);
+            let windows = VecDeque::new();
+            self.ahead = Some(Box::new(Ahead { windows, end: None, current: None, held }));
+            return self.deliver();
+        }
+        self.advance(forward)?;
+        self.arrive()
+    }
+
+    /// Moves the pairs' own cursor by one.
+    fn advance(&mut self, forward: bool) -> Result<()> {
+        if forward { self.pairs.next() } else { self.pairs.prev() }
+    }
+
+    /// Reads the value that the pairs' own cursor arrived at.
+    fn arrive(&mut self) -> Result<()> {
+        if self.how.values == Values::Folded && self.pairs.settle()? {
+            self.run += 1;
+        }
+        Ok(())
+    }
+
+    /// Lets go of all that is ahead (P4); the pair that the user stood on, if it came from there.
+    fn begin_run(&mut self, forward: bool) -> Option<(Value, Value)> {
+        self.run = 0;
+        self.forward = forward;
+        self.let_go()
+    }
+
+    fn let_go(&mut self) -> Option<(Value, Value)> {
+        let mut ahead = self.ahead.take()?;
+        let separated = |pair: &Pair| matches!(pair.base, Some(Base::Separated(..)));
+        let unused = ahead.windows.iter().flat_map(|window| &window.pairs).filter(|p| separated(p));
+        let unused = unused.count() as u64;
+        self.pairs.engine.metrics.values_unused.fetch_add(unused, Ordering::Relaxed);
+        ahead.current.take()
+    }
+
+    /// Takes the next pair from what is ahead.
+    fn deliver(&mut self) -> Result<()> {
+        let Some(ahead) = self.ahead.as_mut() else { return Ok(()) };
+        ahead.current = None;
+        while ahead.windows.front().is_some_and(|window| window.pairs.is_empty()) {
+            ahead.windows.pop_front();
+        }
+        self.gather();
+        let Some(ahead) = self.ahead.as_mut() else { return Ok(()) };
+        let next = ahead.windows.front_mut().and_then(|window| {
+            let pair = window.pairs.pop_front()?;
+            Some((pair, &mut window.values))
+        });
+        let Some((pair, values)) = next else {
+            let end = ahead.end.take().unwrap_or(Ok(()));
+            self.stop();
+            return end;
+        };
+        let is_separated = matches!(pair.base, Some(Base::Separated(..)));
+        match self.pairs.resolve(pair, values) {
+            Ok(current) => {
+                ahead.current = Some(current);
+                self.run += usize::from(is_separated);
+                Ok(())
+            }
+            Err(error) => {
+                mark!("scan_error_ahead_delivered");
+                self.stop();
+                Err(error)
+            }
+        }
+    }
+
+    /// Stands on nothing until the next seek.
+    fn stop(&mut self) {
+        self.let_go();
+        self.pairs.invalidate();
+    }
+
+    /// Takes pairs and begins their reads, if it is time to (P3).
+    fn gather(&mut self) {
+        let Some(ahead) = self.ahead.as_mut() else { return };
+        if ahead.end.is_some() {
+            return;
+        }
+        let pairs: usize = ahead.windows.iter().map(|window| window.pairs.len()).sum();
+        let bytes: u64 = ahead.windows.iter().map(|window| window.memory_bytes).sum();
+        ahead.held.set(bytes);
+        let pairs_max = (self.run + 1).next_power_of_two() / 2;
+        let pairs_max = pairs_max.clamp(AHEAD_PAIRS_MIN, AHEAD_PAIRS_MAX);
+        // In quarters, so that reads are under way all the time.
+        let step = (pairs_max / 4).max(AHEAD_PAIRS_MIN);
+        let bytes_step = self.bytes_max / 4;
+        let has_room = pairs + step <= pairs_max && bytes + bytes_step <= self.bytes_max;
+        let is_time = pairs == 0 || has_room;
+        if !is_time {
+            return;
+        }
+        let forward = self.forward;
+        let (window, end) = self.pairs.window(forward, step, bytes_step);
+        let prefetched = window.pairs.iter().filter(|pair| pair.place.is_some()).count() as u64;
+        self.pairs.engine.metrics.values_prefetched.fetch_add(prefetched, Ordering::Relaxed);
+        ahead.held.set(bytes + window.memory_bytes);
+        ahead.windows.push_back(window);
+        ahead.end = end;
+    }
+}
+
+impl VisibleCursor {
+    /// Takes up to `pairs_max` pairs of about `bytes_max` bytes, at least one, and begins the reads
+    /// of their values. Beside them, how the walk ends if it does.
+    fn window(
+        &mut self,
+        forward: bool,
+        pairs_max: usize,
+        bytes_max: u64,
+    ) -> (Window, Option<Result<()>>) {
+        mark!("scan_window_begun");
+        let mut pairs = VecDeque::with_capacity(pairs_max);
+        let mut handles = Vec::with_capacity(pairs_max);
+        let (mut bytes, mut own_bytes, mut end) = (0, 0, None);
+        while pairs.len() < pairs_max && bytes < bytes_max && end.is_none() {
+            match if forward { self.next() } else { self.prev() } {
+                Err(error) => end = Some(Err(error)),
+                Ok(()) if !self.valid() => end = Some(Ok(())),
+                Ok(()) => {
+                    let key = Value::copy_from(self.key());
+                    let (base, operands) = self.parts();
+                    let mut pair = Pair { key, base, operands, place: None };
+                    own_bytes += pair.memory_bytes();
+                    bytes += pair.memory_bytes();
+                    if let Some(Base::Separated(_, handle)) = &pair.base {
+                        let place = self.engine.strategy.resolve(handle).map(|handle| {
+                            handles.push(handle);
+                            bytes += u64::from(handle.bytes);
+                            Place { number: handles.len() - 1, handle }
+                        });
+                        pair.place = Some(place);
+                    }
+                    pairs.push_back(pair);
+                }
+            }
+        }
+        let values = self.engine.value_reader(&self.files).begin(&handles, Purpose::Read);
+        let memory_bytes = own_bytes + values.memory_bytes();
+        (Window { pairs, values, memory_bytes }, end)
+    }
+
+    /// Key and value of a pair ahead.
+    fn resolve(&self, pair: Pair, values: &mut ValuesAhead) -> Result<(Value, Value)> {
+        let Pair { key, base, operands, place } = pair;
+        let base = match (base, place) {
+            (Some(Base::Separated(seq, _)), Some(place)) => {
+                let Place { number, handle } = place?;
+                let wanted = Wanted { handle, keyspace: self.keyspace, key: &key, seq };
+                Some(values.value(number, &wanted)?)
+            }
+            (Some(Base::Inline(value)), _) => Some(value),
+            _ => None,
+        };
+        let value = fold(self.operator.as_ref(), &key, base, &operands)?;
+        Ok((key, value))
+    }
+}
+
+impl Pair {
+    /// Memory of what it holds besides a separated value.
+    fn memory_bytes(&self) -> u64 {
+        let inline = match &self.base {
+            Some(Base::Inline(value)) => value.len(),
+            _ => 0,
+        };
+        let operands: usize = self.operands.iter().map(|operand| operand.len()).sum();
+        (size_of::<Self>() + self.key.len() + inline + operands) as u64
+    }
+}
+
+impl Drop for ScanCursor {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}

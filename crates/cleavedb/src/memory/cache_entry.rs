@@ -1,0 +1,64 @@
+//! What shares the block cache's one budget: blocks of tables, and values read one by one from
+//! value files. Plain data. Files of both kinds take their numbers from one sequence, so a key of
+//! the cache is never that of a block and of a value.
+
+// A `Value` is handed to users, and it is outside what the model checker watches.
+use std::sync::Arc as ValueArc;
+
+use crate::base::entry::{KeyspaceId, Seq};
+use crate::base::value::Value;
+use crate::memory::cache::Cached;
+
+/// A block, or a value.
+#[derive(Clone, Debug)]
+pub(crate) enum CacheEntry<B> {
+    /// A block of a table.
+    Block(B),
+    /// A value out of a value file.
+    Value(ValueArc<CachedValue>),
+}
+
+/// A value whose record proved itself, with what the record said it is of.
+#[derive(Debug)]
+pub(crate) struct CachedValue {
+    /// The keyspace.
+    pub(crate) keyspace: KeyspaceId,
+    /// The key.
+    pub(crate) key: Box<[u8]>,
+    /// The seq.
+    pub(crate) seq: Seq,
+    /// Bytes of its record.
+    pub(crate) record_bytes: u32,
+    /// The value as the user gave it.
+    pub(crate) value: Value,
+}
+
+impl<B> CacheEntry<B> {
+    /// The block, if it is one.
+    pub(crate) fn into_block(self) -> Option<B> {
+        match self {
+            Self::Block(block) => Some(block),
+            Self::Value(_) => None,
+        }
+    }
+
+    /// The value, if it is one.
+    pub(crate) fn into_value(self) -> Option<ValueArc<CachedValue>> {
+        match self {
+            Self::Block(_) => None,
+            Self::Value(value) => Some(value),
+        }
+    }
+}
+
+impl<B: Cached> Cached for CacheEntry<B> {
+    fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Block(block) => block.memory_bytes(),
+            Self::Value(value) => {
+                let held = value.value.held_bytes() + value.key.len();
+                (held + size_of::<CachedValue>() + 4 * size_of::<usize>()) as u64
+            }
+        }
+    }
+}
