@@ -50,13 +50,9 @@ impl Mark {
 }
 
 /// Everything that must be in the store.
-#[derive(Default)]
 pub struct Contents {
     marks: BTreeMap<Vec<u8>, Mark>,
-}
-
-fn keyspace(db: &Db) -> Result<Keyspace> {
-    Ok(db.keyspace(KEYSPACE, KeyspaceOptions::new())?)
+    separate_at: Option<u32>,
 }
 
 fn name(key: &[u8]) -> String {
@@ -66,6 +62,16 @@ fn name(key: &[u8]) -> String {
 }
 
 impl Contents {
+    /// Nothing yet; values of at least so many bytes will go to the value log.
+    pub fn new(separate_at: Option<u32>) -> Self {
+        Self { marks: BTreeMap::new(), separate_at }
+    }
+
+    fn keyspace(&self, db: &Db) -> Result<Keyspace> {
+        let options = KeyspaceOptions::new().separate_at(self.separate_at);
+        Ok(db.keyspace(KEYSPACE, options)?)
+    }
+
     /// Stores the files under their paths below `folder`; leaves out what cannot be read.
     pub fn store(
         &mut self,
@@ -74,8 +80,9 @@ impl Contents {
         files: &[PathBuf],
         report: &mut Report,
     ) -> Result<()> {
-        let keyspace = keyspace(db)?;
+        let keyspace = self.keyspace(db)?;
         let mut meter = Meter::default();
+        let (mut left_out, mut stored_bytes) = (0, 0);
         let bar = progress::steps("store", files.len() as u64);
         for path in files {
             bar.inc(1);
@@ -83,18 +90,18 @@ impl Contents {
             let value = match fs::read(path) {
                 Ok(value) if value.len() <= cleavedb::VALUE_BYTES_MAX => value,
                 _ => {
-                    report.skipped += 1;
+                    left_out += 1;
                     continue;
                 }
             };
             meter.call(1, || keyspace.put(key, &value))?;
             meter.bytes(key.len() + value.len());
-            report.files += 1;
-            report.bytes += value.len() as u64;
+            stored_bytes += value.len() as u64;
             self.marks.insert(key.to_vec(), Mark::of(&value));
         }
         bar.finish_and_clear();
         meter.call(0, || db.sync())?;
+        report.stored(self.marks.len() as u64, stored_bytes, left_out);
         report.phase("store", &meter);
         Ok(())
     }
@@ -102,7 +109,7 @@ impl Contents {
     /// Reads every file by its key, in an order that has nothing to do with the keys', and
     /// compares.
     pub fn read_back(&self, db: &Db, phase: &'static str, report: &mut Report) -> Result<()> {
-        let keyspace = keyspace(db)?;
+        let keyspace = self.keyspace(db)?;
         let mut order: Vec<_> = self.marks.iter().collect();
         order.sort_by_cached_key(|(key, _)| Mark::of(key).hash);
         let mut meter = Meter::default();
@@ -126,7 +133,7 @@ impl Contents {
 
     /// Reads every file in path order, many in one call, and compares.
     pub fn read_together(&self, db: &Db, report: &mut Report) -> Result<()> {
-        let keyspace = keyspace(db)?;
+        let keyspace = self.keyspace(db)?;
         let mut meter = Meter::default();
         let mut group: Vec<(&Vec<u8>, &Mark)> = Vec::new();
         let mut group_bytes = 0;
@@ -181,7 +188,7 @@ impl Contents {
 
     /// Scans the files of every top folder by prefix, then everything downwards.
     pub fn scan(&self, db: &Db, report: &mut Report) -> Result<()> {
-        let keyspace = keyspace(db)?;
+        let keyspace = self.keyspace(db)?;
         let mut prefixes: Vec<&[u8]> =
             self.marks.keys().filter_map(|key| top_folder(key)).collect();
         prefixes.dedup();
@@ -221,7 +228,7 @@ impl Contents {
 
     /// Overwrites a part and deletes another, in batches, while a snapshot keeps the old state.
     pub fn change(&mut self, db: &Db, report: &mut Report) -> Result<()> {
-        let keyspace = keyspace(db)?;
+        let keyspace = self.keyspace(db)?;
         let before = db.snapshot();
         let old: Vec<(Vec<u8>, Mark)> =
             self.marks.iter().map(|(key, mark)| (key.clone(), *mark)).collect();

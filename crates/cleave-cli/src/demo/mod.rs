@@ -1,6 +1,8 @@
 //! `demo`: the engine's main job on real input, checked at every step. Stores a folder of files,
-//! reads them back and compares, scans, merges, changes a part, has a writing process killed in
-//! the middle, recovers, verifies; then prints what all of it took. Any difference fails it.
+//! reads them back and compares, scans, merges, changes a part, verifies: once with all values in
+//! the index and once with those that are worth it in the value log, side by side. In the second
+//! store it has a writing process killed in the middle and recovers. Then it prints what all of it
+//! took. Any difference fails it.
 
 mod crash;
 mod files;
@@ -21,6 +23,9 @@ pub use crash::write_until_killed;
 
 use files::Contents;
 use report::{Report, Space};
+
+/// Values from here on go to the value log, in the second store.
+const SEPARATE_AT: u32 = 1 << 10;
 
 /// `cleave demo`
 pub fn demo(args: Demo, json: bool) -> Result<()> {
@@ -79,33 +84,56 @@ fn refuse_used(dir: &Path) -> Result<()> {
 fn run(args: &Demo, folder: &Path, dir: &Path) -> Result<Report> {
     let found = folder::find(folder, dir, args.max_bytes)?;
     let mut report = Report::new(folder.to_path_buf(), found.skipped);
+    let inline = tempfile::tempdir_in(dir.parent().unwrap_or(dir)).map_err(|error| {
+        Failure::usage(format!("no directory for the other store beside '{}' ({error})", {
+            dir.display()
+        }))
+    })?;
+    report.begin("inline", None);
+    use_store(args, folder, &inline.path().join("store"), &found.files, &mut report)?;
+    drop(inline);
+    report.begin("separated", Some(SEPARATE_AT));
+    use_store(args, folder, dir, &found.files, &mut report)?;
+    Ok(report)
+}
+
+/// Everything that happens to one store.
+fn use_store(
+    args: &Demo,
+    folder: &Path,
+    dir: &Path,
+    files: &[PathBuf],
+    report: &mut Report,
+) -> Result<()> {
     let open = |access| open(args.memory_budget, dir, access);
     let db = open(Access::Create)?;
-    let mut contents = Contents::default();
-    contents.store(&db, folder, &found.files, &mut report)?;
-    contents.read_back(&db, "read back", &mut report)?;
-    contents.read_together(&db, &mut report)?;
-    contents.scan(&db, &mut report)?;
-    contents.tally(&db, &mut report)?;
-    contents.change(&db, &mut report)?;
+    let separate_at = report.separate_at();
+    let mut contents = Contents::new(separate_at);
+    contents.store(&db, folder, files, report)?;
+    contents.read_back(&db, "read back", report)?;
+    contents.read_together(&db, report)?;
+    contents.scan(&db, report)?;
+    contents.tally(&db, report)?;
+    contents.change(&db, report)?;
     report.timed("compact", || Ok(db.compact()?))?;
-    contents.read_back(&db, "read changed", &mut report)?;
+    contents.read_back(&db, "read changed", report)?;
     let stats = db.stats();
-    report.space = Space {
+    report.set_space(Space {
         user_bytes_written: stats.user_bytes_written,
         bytes_written: stats.bytes_written.values().sum(),
         live_bytes: stats.live_bytes,
         disk_bytes: stats.disk_bytes,
         write_amplification: stats.write_amplification,
         space_amplification: stats.space_amplification,
-    };
+    });
     db.close()?;
-    crash::kill_and_recover(args, dir, &open, &mut report)?;
+    if separate_at.is_some() {
+        crash::kill_and_recover(args, dir, &open, report)?;
+    }
     let db = open(Access::Write)?;
-    contents.read_back(&db, "read at end", &mut report)?;
-    verify(&db, &mut report)?;
-    db.close()?;
-    Ok(report)
+    contents.read_back(&db, "read at end", report)?;
+    verify(&db, report)?;
+    Ok(db.close()?)
 }
 
 fn open(memory_budget: u64, dir: &Path, access: Access) -> Result<Db> {
@@ -126,6 +154,6 @@ fn verify(db: &Db, report: &mut Report) -> Result<()> {
         let file: PathBuf = problem.file.clone().unwrap_or_default();
         report.differ(format!("verify: {} {}", file.display(), problem.message));
     }
-    report.verified_files = found.files;
+    report.verified_files += found.files;
     Ok(())
 }

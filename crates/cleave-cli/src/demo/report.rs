@@ -51,7 +51,7 @@ impl Meter {
 }
 
 /// Amplification over everything up to the first close.
-#[derive(Default, Serialize)]
+#[derive(Clone, Copy, Default, Serialize)]
 pub struct Space {
     /// Key and value bytes written.
     pub user_bytes_written: u64,
@@ -78,20 +78,37 @@ pub struct Kill {
     pub recovery_ms: f64,
 }
 
+/// What was done to one store.
+#[derive(Serialize)]
+struct StoreRun {
+    /// Where its values are.
+    values: &'static str,
+    /// Values of so many bytes and more are in the value log.
+    separate_at: Option<u32>,
+    phases: Vec<Phase>,
+    /// Amplification.
+    #[serde(flatten)]
+    space: Space,
+}
+
+impl StoreRun {
+    fn find(&self, phase: &str) -> Option<&Phase> {
+        self.phases.iter().find(|known| known.name == phase)
+    }
+}
+
 /// All of it.
 #[derive(Serialize)]
 pub struct Report {
     folder: PathBuf,
     /// Files stored.
-    pub files: u64,
+    files: u64,
     /// Their bytes.
-    pub bytes: u64,
+    bytes: u64,
     /// Files left out.
-    pub skipped: u64,
-    phases: Vec<Phase>,
-    /// Amplification.
-    #[serde(flatten)]
-    pub space: Space,
+    skipped: u64,
+    /// One for each store.
+    stores: Vec<StoreRun>,
     /// Killed writers.
     pub kills: Vec<Kill>,
     /// Files that `verify` checked at the end.
@@ -108,17 +125,37 @@ impl Report {
             files: 0,
             bytes: 0,
             skipped,
-            phases: Vec::new(),
-            space: Space::default(),
+            stores: Vec::new(),
             kills: Vec::new(),
             verified_files: 0,
             differences: Vec::new(),
         }
     }
 
+    /// Begins with another store.
+    pub fn begin(&mut self, values: &'static str, separate_at: Option<u32>) {
+        let (phases, space) = (Vec::new(), Space::default());
+        self.stores.push(StoreRun { values, separate_at, phases, space });
+    }
+
+    /// From which size on the values of the present store are separated.
+    pub fn separate_at(&self) -> Option<u32> {
+        self.stores.last().and_then(|store| store.separate_at)
+    }
+
+    /// Notes what was stored: files may change between two stores, the last one counts.
+    pub fn stored(&mut self, files: u64, bytes: u64, left_out: u64) {
+        self.files = files;
+        self.bytes = bytes;
+        if self.stores.len() == 1 {
+            self.skipped += left_out;
+        }
+    }
+
     /// Adds a phase.
     pub fn phase(&mut self, name: &'static str, meter: &Meter) {
-        self.phases.push(Phase {
+        let Some(store) = self.stores.last_mut() else { return };
+        store.phases.push(Phase {
             name,
             operations: meter.operations,
             bytes: meter.bytes,
@@ -137,8 +174,16 @@ impl Report {
 
     /// Notes the bytes of a phase after the fact.
     pub fn set_bytes(&mut self, name: &str, bytes: u64) {
-        if let Some(phase) = self.phases.iter_mut().find(|phase| phase.name == name) {
+        let phases = self.stores.last_mut().into_iter().flat_map(|store| &mut store.phases);
+        if let Some(phase) = phases.into_iter().find(|phase| phase.name == name) {
             phase.bytes = bytes;
+        }
+    }
+
+    /// Notes what the present store's bytes have come to.
+    pub fn set_space(&mut self, space: Space) {
+        if let Some(store) = self.stores.last_mut() {
+            store.space = space;
         }
     }
 
@@ -148,6 +193,59 @@ impl Report {
             self.differences.push(what);
         }
     }
+
+    /// One line for each phase, the stores side by side.
+    fn write_phases(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<13} {:>6} {:>10}", "", "", "")?;
+        for store in &self.stores {
+            let from = store.separate_at.map(|bytes| format!(" from {bytes} B"));
+            let title = format!("values {}{}", store.values, from.unwrap_or_default());
+            write!(f, " | {title:<37}")?;
+        }
+        write!(f, "\n{:<13} {:>6} {:>10}", "phase", "ops", "bytes")?;
+        for _ in &self.stores {
+            write!(f, " | {:>8} {:>8} {:>9} {:>9}", "seconds", "MB/s", "p50 us", "p99 us")?;
+        }
+        writeln!(f)?;
+        let Some(last) = self.stores.last() else { return Ok(()) };
+        for phase in &last.phases {
+            write!(f, "{:<13} {:>6} {:>10}", phase.name, phase.operations, bytes(phase.bytes))?;
+            for store in &self.stores {
+                write_figures(f, store.find(phase.name))?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+
+    fn write_space(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for store in &self.stores {
+            writeln!(
+                f,
+                "{}: write amplification {:.2} ({} for {}), space amplification {:.2} ({} for {})",
+                store.values,
+                store.space.write_amplification,
+                bytes(store.space.bytes_written),
+                bytes(store.space.user_bytes_written),
+                store.space.space_amplification,
+                bytes(store.space.disk_bytes),
+                bytes(store.space.live_bytes),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn write_figures(f: &mut fmt::Formatter<'_>, phase: Option<&Phase>) -> fmt::Result {
+    let Some(phase) = phase else { return write!(f, " | {:>37}", "") };
+    write!(
+        f,
+        " | {:>8.2} {:>8.1} {:>9.1} {:>9.1}",
+        phase.seconds,
+        phase.bytes as f64 / 1e6 / phase.seconds.max(1e-9),
+        phase.latency_us.p50,
+        phase.latency_us.p99,
+    )
 }
 
 impl fmt::Display for Report {
@@ -163,36 +261,8 @@ impl fmt::Display for Report {
             self.files,
             bytes(self.bytes)
         )?;
-        writeln!(
-            f,
-            "{:<13} {:>9} {:>10} {:>8} {:>9} {:>11} {:>10} {:>10}",
-            "phase", "ops", "bytes", "seconds", "MB/s", "ops/s", "p50 us", "p99 us"
-        )?;
-        for phase in &self.phases {
-            let seconds = phase.seconds.max(1e-9);
-            writeln!(
-                f,
-                "{:<13} {:>9} {:>10} {:>8.2} {:>9.1} {:>11.0} {:>10.1} {:>10.1}",
-                phase.name,
-                phase.operations,
-                bytes(phase.bytes),
-                phase.seconds,
-                phase.bytes as f64 / 1e6 / seconds,
-                phase.operations as f64 / seconds,
-                phase.latency_us.p50,
-                phase.latency_us.p99,
-            )?;
-        }
-        writeln!(
-            f,
-            "write amplification {:.2} ({} for {}), space amplification {:.2} ({} for {})",
-            self.space.write_amplification,
-            bytes(self.space.bytes_written),
-            bytes(self.space.user_bytes_written),
-            self.space.space_amplification,
-            bytes(self.space.disk_bytes),
-            bytes(self.space.live_bytes),
-        )?;
+        self.write_phases(f)?;
+        self.write_space(f)?;
         for kill in &self.kills {
             writeln!(
                 f,

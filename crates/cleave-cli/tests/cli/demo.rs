@@ -27,10 +27,15 @@ fn the_demo_finds_everything_in_order() {
         let acknowledged = kill["acknowledged"].as_u64().unwrap();
         assert!(acknowledged >= 200 && kill["recovered"].as_u64().unwrap() >= acknowledged);
     }
-    assert!(json["write_amplification"].as_f64().unwrap() > 0.9);
-    let phases: Vec<_> =
-        json["phases"].as_array().unwrap().iter().map(|phase| phase["name"].clone()).collect();
-    assert!(phases.contains(&"store".into()) && phases.contains(&"verify".into()), "{phases:?}");
+    let stores = json["stores"].as_array().unwrap();
+    assert_eq!(stores.len(), 2);
+    for (store, separate_at) in stores.iter().zip([serde_json::json!(null), 1024.into()]) {
+        assert_eq!(store["separate_at"], separate_at);
+        assert!(store["write_amplification"].as_f64().unwrap() > 0.9);
+        let phases: Vec<_> = store["phases"].as_array().unwrap().iter().collect();
+        let has = |name: &str| phases.iter().any(|phase| phase["name"] == name);
+        assert!(has("store") && has("read at end") && has("verify"), "{phases:?}");
+    }
     // The store stays because it was named, and is sound.
     assert!(place.run("verify", ["--json"]).json()["problems"].as_array().unwrap().is_empty());
     cleave(["demo", &folder, "--dir", store.to_str().unwrap()]).fails(2, "not empty");
@@ -48,6 +53,8 @@ fn the_demo_prints_a_table_and_takes_a_limit() {
         "multi-get",
         "merge",
         "prefix scans",
+        "values inline",
+        "values separated from 1024 B",
         "killed while writing",
         "all as",
     ] {

@@ -22,6 +22,23 @@ struct Cleave {
 
 /// Opens or creates a store in `dir`.
 pub(super) fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    let separate_at = settings.tuning.separate_at;
+    open_with(dir, settings, |options| match separate_at {
+        Some(bytes) => options.separate_at(Some(u32::try_from(bytes).unwrap_or(u32::MAX))),
+        None => options,
+    })
+}
+
+/// Opens or creates a store in `dir` that keeps all values in the index.
+pub(super) fn open_inline(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    open_with(dir, settings, |options| options.separate_at(None))
+}
+
+fn open_with(
+    dir: &Path,
+    settings: &Settings,
+    separate: impl FnOnce(KeyspaceOptions) -> KeyspaceOptions,
+) -> Result<Box<dyn Engine>> {
     let durability = if settings.sync { Durability::Sync } else { Durability::Buffered };
     let db = Options::new()
         .memory_budget(settings.memory_budget)
@@ -36,16 +53,18 @@ pub(super) fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
     if !settings.compressed {
         options = options.compression([Compression::None]);
     }
-    let separate_at = settings.tuning.separate_at;
-    if let Some(bytes) = separate_at {
-        options = options.separate_at(Some(u32::try_from(bytes).unwrap_or(u32::MAX)));
-    }
+    options = separate(options);
     let prefetch = settings.tuning.prefetch.unwrap_or(true);
     let pairs = db.keyspace(KEYSPACE, options)?;
+    let known = db.keyspaces().into_iter().find(|known| known.name == KEYSPACE);
+    let separated = match known.and_then(|known| known.separate_at) {
+        Some(bytes) => format!("from {bytes} B"),
+        None => "no".to_owned(),
+    };
     let settings = format!(
         "defaults; memory_budget={} durability={durability:?} direct_reads={direct} \
          direct_writes={direct} background_threads={} compression={} merge_operator={operator} \
-         separate_at={separate_at:?} prefetch={prefetch}{}",
+         separated={separated} prefetch={prefetch}{}",
         settings.memory_budget,
         settings.background_threads,
         if settings.compressed { "default" } else { "none" },
