@@ -17,8 +17,9 @@ use crate::world::World;
 const WRITERS: u64 = 2;
 /// Keys of one writer: few, so that versions pile up and compactions have work.
 const KEYS: u64 = 3000;
-/// Bytes of a value.
+/// Bytes of a value, and of those that are kept apart.
 const VALUE_BYTES: usize = 60;
+const LONG_BYTES: usize = 120;
 /// Most writes of all threads before closing begins.
 const WRITES_MAX: u64 = 3000;
 
@@ -37,7 +38,11 @@ fn key(writer: u64, version: u64) -> String {
     format!("{writer}/{:04}", version % KEYS)
 }
 
+/// One in four is kept apart, so that both lanes are in use at every moment.
 fn value(version: u64) -> String {
+    if version.is_multiple_of(4) {
+        return format!("{version:0LONG_BYTES$}");
+    }
     format!("{version:0VALUE_BYTES$}")
 }
 
@@ -98,7 +103,8 @@ impl Load {
 /// One opening, a load of random length, and the closing in the midst of it.
 fn round(world: &World, form: &Form, random: &mut Random, newest: &mut [u64]) -> Check<Figures> {
     let db = world.options(form).open(&world.path)?;
-    let keyspace = db.keyspace("counted", KeyspaceOptions::default())?;
+    let options = KeyspaceOptions::default().separate_at(form.separate_at);
+    let keyspace = db.keyspace("counted", options)?;
     let load = Load { db, keyspace, acknowledged: Default::default() };
     load.check(newest)?;
     let (before, writes) = (newest.iter().sum::<u64>(), random.below(WRITES_MAX));
@@ -133,6 +139,7 @@ fn round(world: &World, form: &Form, random: &mut Random, newest: &mut [u64]) ->
 fn form() -> Form {
     let apart = Form::find("real disk, threads, values apart");
     let mut form = Form { name: "closing".to_owned(), ..apart };
+    form.separate_at = Some(LONG_BYTES as u32);
     form.widths.memtable_bytes = 64 << 10;
     form.widths.journal_segment_bytes = 256 << 10;
     form.widths.value_segment_bytes = 256 << 10;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use cleavedb::ErrorKind;
 use cleavedb::sim::{CrashMode, MemoryDisk};
 
+use crate::branches;
 use crate::form::Form;
 use crate::generator::{Generator, Profile};
 use crate::harness::{Budget, guarded, spread, survey};
@@ -427,6 +428,8 @@ impl Damage {
 /// The first damage that breaks a promise.
 pub fn campaign(budget: &Budget, one_in: u64, runs: u64) -> Check<Figures> {
     let total = std::sync::Mutex::new(Figures::default());
+    let exchanged = guarded("branches", || branches::run(budget.seed))?;
+    lock(&total).damaged += exchanged;
     spread(budget, "damage", runs, |seed| {
         let mut form = if seed == budget.seed { Form::base() } else { Form::drawn(seed) };
         if seed == budget.seed || seed.is_multiple_of(3) {

@@ -6,6 +6,7 @@
 
 pub mod allocator;
 pub mod bounds;
+pub mod branches;
 pub mod closing;
 pub mod crash;
 pub mod damage;

@@ -51,7 +51,11 @@ fn crash(budget: &Budget) -> Check {
             break;
         }
         let seed = budget.seed_of(number);
-        let form = if number == 0 { Form::base() } else { Form::drawn(seed) };
+        let form = match number {
+            0 => Form::base(),
+            1 => Form::find("values of 8 bytes apart, segments of one kilobyte"),
+            _ => Form::drawn(seed),
+        };
         let list = Generator::list(seed, Profile::crash(40));
         let depth = Depth { calls_one_in: 3, ..Depth::FULL };
         guarded("planted", || Crasher::new(form, depth, seed).run(&list))?;

@@ -281,14 +281,31 @@ const OPEN_FILES_MIN: usize = 16;
 /// Below, collection would do nothing else; above, it would do nothing.
 const SPACE_AMPLIFICATION: std::ops::RangeInclusive<f64> = 1.05..=10.0;
 
+/// Bytes from which on values are kept apart in a keyspace that does not say: the one switch. The
+/// design's default is `Some(1024)`, once garbage collection makes room in value files; the text of
+/// [`KeyspaceOptions::separate_at`] names it, too.
+const SEPARATE_AT_DEFAULT: Option<u32> = None;
+
 /// How to create (or find) a keyspace. What is recorded at creation must match afterwards.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct KeyspaceOptions {
     pub(crate) index: IndexKind,
     pub(crate) merge_operator: Option<String>,
     pub(crate) compression: Option<Vec<Compression>>,
     pub(crate) separate_at: Option<u32>,
     pub(crate) value_compression: Compression,
+}
+
+impl Default for KeyspaceOptions {
+    fn default() -> Self {
+        Self {
+            index: IndexKind::default(),
+            merge_operator: None,
+            compression: None,
+            separate_at: SEPARATE_AT_DEFAULT,
+            value_compression: Compression::None,
+        }
+    }
 }
 
 impl KeyspaceOptions {

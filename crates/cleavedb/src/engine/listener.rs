@@ -7,6 +7,7 @@
 use crate::base::entry::{KeyspaceId, Kind, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
+use crate::base::planted::planted;
 use crate::base::section::Section;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
@@ -83,7 +84,9 @@ impl Listener for EntryListener {
             return;
         }
         mark!("separated_entry_died");
-        if let Some(handle) = self.handle(dead.value) {
+        if let Some(handle) = self.handle(dead.value)
+            && !planted!("dead_handle_not_counted")
+        {
             self.strategy.died(&handle, &mut self.changes);
         }
     }

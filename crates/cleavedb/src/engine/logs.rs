@@ -22,6 +22,8 @@ use crate::log::writer::AppendError;
 struct Reach {
     appended: Seq,
     synced: Seq,
+    /// Last seq that was cut off at open: up to it, seqs are given out a second time.
+    cut: Seq,
 }
 
 /// What the lanes share.
@@ -38,7 +40,7 @@ impl Logs {
     /// Everything up to `last_seq` is durable; `bytes` of frames wait in segments.
     pub(crate) fn new(last_seq: Seq, bytes: u64) -> Self {
         Self {
-            reach: Mutex::new(Reach { appended: last_seq, synced: last_seq }),
+            reach: Mutex::new(Reach { appended: last_seq, synced: last_seq, cut: 0 }),
             syncing: Mutex::new(()),
             appended_bytes: AtomicU64::new(bytes),
             flushed_bytes: AtomicU64::new(0),
@@ -64,7 +66,11 @@ impl Logs {
     /// A group has been appended: `bytes` of it, up to this seq.
     pub(super) fn set_appended(&self, last_seq: Seq, bytes: u64) {
         self.appended_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.reach.lock().appended = last_seq;
+        let mut reach = self.reach.lock();
+        if last_seq <= reach.cut {
+            mark!("seq_reused_after_cut");
+        }
+        reach.appended = last_seq;
     }
 
     /// Everything up to `seq` is durable.
@@ -73,9 +79,10 @@ impl Logs {
         reach.synced = reach.synced.max(seq);
     }
 
-    /// Everything up to `seq` was replayed, and is durable.
-    pub(crate) fn replayed(&self, seq: Seq) {
-        *self.reach.lock() = Reach { appended: seq, synced: seq };
+    /// Everything up to `seq` was replayed, and is durable; what lay behind it, up to `cut`, is
+    /// gone.
+    pub(crate) fn replayed(&self, seq: Seq, cut: Seq) {
+        *self.reach.lock() = Reach { appended: seq, synced: seq, cut };
     }
 
     /// Bytes of frames that no flush has made superfluous yet.
@@ -100,7 +107,7 @@ impl Engine {
     pub(crate) fn sync_logs(&self) -> Result<()> {
         let _one_at_a_time = self.logs.syncing.lock();
         self.health.check_writable()?;
-        let Reach { appended, synced } = *self.logs.reach.lock();
+        let Reach { appended, synced, .. } = *self.logs.reach.lock();
         if appended <= synced {
             return Ok(());
         }
@@ -145,7 +152,7 @@ impl Engine {
     /// Notes in the log that everything before is durable, so that damage to it is never taken for
     /// a torn tail. Under leadership; an append that fails and is cut back is no loss.
     pub(crate) fn append_watermark(&self) -> Result<()> {
-        let Reach { appended, synced } = *self.logs.reach.lock();
+        let Reach { appended, synced, .. } = *self.logs.reach.lock();
         // One lane is enough: what it says holds of both.
         let Some(lane) = LaneId::ALL.into_iter().find(|&id| !self.lane(id).is_empty()) else {
             return Ok(());

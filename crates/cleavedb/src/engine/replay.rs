@@ -110,14 +110,15 @@ impl Engine {
         if durable > last_seq {
             mark!("log_ends_below_watermark");
             let ends = lanes.iter().find(|lane| lane.is_torn());
-            let ends = ends.or_else(|| lanes.iter().find(|lane| !lane.is_cut()));
+            let ends = ends.or_else(|| lanes.iter().find(|lane| lane.cut_seq() == 0));
             let message = format!("seq {} is missing, though it was durable", last_seq + 1);
             return Err(match ends.or(lanes.first()) {
                 Some(lane) => lane.damaged(message),
                 None => Error::corruption(message),
             });
         }
-        self.logs.replayed(last_seq);
+        let cut = lanes.iter().map(LaneReplay::cut_seq).max().unwrap_or(0);
+        self.logs.replayed(last_seq, cut);
         for lane in lanes {
             for ended in lane.into_ended() {
                 self.end_segment(&ended)?;
@@ -137,6 +138,9 @@ impl Engine {
             }
             if ended.is_cut {
                 mark!("cut_beyond_gap");
+                if *lane == LaneId::Values {
+                    mark!("values_cut_beyond_gap");
+                }
                 tracing::warn!(file = %link.path.display(), at = good.bytes, "cut beyond a gap");
             }
             cut_tail(&self.io, &link.path, ended.seed, good)?;

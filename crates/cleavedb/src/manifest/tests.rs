@@ -62,7 +62,7 @@ fn edits_are_found_again_also_across_rolls_and_reopens() {
         }
         let recovered = Manifest::read_only(&io, dir()).unwrap();
         assert_eq!(edits_in(&recovered), number);
-        assert_eq!((recovered.uuid, recovered.format_version), (UUID, 1));
+        assert_eq!((recovered.uuid, recovered.format_version), (UUID, FORMAT_VERSION));
         assert_eq!(recovered.manifest_id, FileId(id));
         assert!(matches!(recovered.end, End::Clean { .. }));
     }

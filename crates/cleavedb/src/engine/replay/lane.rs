@@ -6,6 +6,7 @@ use crate::base::checksum::{KeyedHash, file_seed};
 use crate::base::entry::{FileId, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
+use crate::base::planted::planted;
 use crate::engine::Engine;
 use crate::engine::lane::LaneId;
 use crate::io::{Io, Purpose};
@@ -66,7 +67,8 @@ pub(super) struct LaneReplay {
     ended: Vec<Ended>,
     last_seq: Seq,
     durable_seq: Seq,
-    is_cut: bool,
+    /// Last seq met beyond the end of the log; zero where nothing is beyond it.
+    cut_seq: Seq,
 }
 
 impl LaneReplay {
@@ -97,7 +99,7 @@ impl LaneReplay {
             last_seq: 0,
             // What is sealed was synced before.
             durable_seq,
-            is_cut: false,
+            cut_seq: 0,
         })
     }
 
@@ -126,9 +128,9 @@ impl LaneReplay {
         self.ended.last().is_some_and(|ended| ended.torn.is_some())
     }
 
-    /// Whether frames of it are beyond the end of the log.
-    pub(super) fn is_cut(&self) -> bool {
-        self.is_cut
+    /// Last seq of its frames beyond the end of the log; zero where there are none.
+    pub(super) fn cut_seq(&self) -> Seq {
+        self.cut_seq
     }
 
     /// The part of an unsealed segment that has been applied, and the seed of its checksums.
@@ -200,16 +202,22 @@ impl LaneReplay {
         let sealed = self.current.as_ref().is_some_and(|current| current.link.sealed.is_some());
         if sealed || !self.links.is_empty() {
             // Both lanes were synced before anything was sealed.
+            mark!("sealed_segment_beyond_gap");
             return Err(self.damaged("a sealed segment lies beyond a gap".to_owned()));
         }
         let Some(pending) = self.pending.take() else { return Ok(()) };
-        self.is_cut = true;
+        self.cut_seq = pending.header.next_seq() - 1;
+        let mut good = pending.before;
         if let Some(current) = &mut self.current {
             while let Some(frame) = current.reader.next_frame()? {
                 self.durable_seq = self.durable_seq.max(frame.header.durable_seq);
+                self.cut_seq = frame.header.next_seq() - 1;
+            }
+            if planted!("frames_beyond_gap_stay") {
+                good = current.reader.good_part().sealed;
             }
         }
-        self.end_current(pending.before, true);
+        self.end_current(good, true);
         Ok(())
     }
 

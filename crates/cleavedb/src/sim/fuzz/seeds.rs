@@ -212,7 +212,6 @@ fn sections(all: &mut Vec<Seed>) -> Result<()> {
     store(&disk, 2)?;
     let io = crate::io::Io::simulated(Arc::new(disk.clone()));
     let recovered = Manifest::read_only(&io, std::path::Path::new("/db"))?;
-    let mut names = ["a", "b", "c", "d", "e", "f", "g", "h"].into_iter();
     for section in recovered.edits.iter().flat_map(|edit| &edit.sections) {
         let payload = section.payload.as_slice();
         let name = match section.tag {
@@ -221,7 +220,14 @@ fn sections(all: &mut Vec<Seed>) -> Result<()> {
             SectionTag::LSM if payload.len() < 8 => "lsm_empty",
             SectionTag::LSM => "lsm",
             SectionTag::JOURNAL => "journal",
-            _ => names.next().unwrap_or("other"),
+            // Behind the version, the kind of the first edit.
+            SectionTag::VALUES => match payload.get(1) {
+                Some(1) => "values_added",
+                Some(2) => "values_sealed",
+                Some(3) => "values_counted",
+                _ => "values_removed",
+            },
+            _ => "other",
         };
         all.push(("manifest_sections", name, [&[section.tag.0 as u8], payload].concat()));
     }
