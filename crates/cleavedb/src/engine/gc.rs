@@ -1,4 +1,5 @@
-//! Garbage collection of value files: which are due, one at a time, and when a collected one may go.
+//! Garbage collection of value files: which are due, one at a time, and when a collected one may
+//! go.
 //!
 //! A file is read in order (`collect`); each record that is still its key's value is put again, on
 //! the condition that it still is when that is written (`moves`). Nothing of this is in the
@@ -278,9 +279,8 @@ impl Engine {
             }
             free || planted!("gc_ignores_snapshots")
         };
-        let free = known.retiring.iter().filter(|&(&id, &barrier)| {
-            Some(id) != newest && is_free(barrier)
-        });
+        let free =
+            known.retiring.iter().filter(|&(&id, &barrier)| Some(id) != newest && is_free(barrier));
         free.map(|(&id, _)| id).collect()
     }
 

@@ -47,9 +47,9 @@ impl Sample {
         let mut head = Vec::new();
         for line in chosen(lines) {
             head.resize(line.bytes.min(HEAD_BYTES) as usize, 0);
-            disk_file
-                .read_exact_at(&mut head, line.offset)
-                .map_err(|e| Error::io("reading a record", file.path(), e).at_offset(line.offset))?;
+            disk_file.read_exact_at(&mut head, line.offset).map_err(|e| {
+                Error::io("reading a record", file.path(), e).at_offset(line.offset)
+            })?;
             context.io.meter.read(Purpose::Collection, head.len() as u64);
             if let Some(sampled) = parse(&head, file.id(), line) {
                 sample.drawn_bytes += u64::from(line.bytes);

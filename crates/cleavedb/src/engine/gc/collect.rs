@@ -166,7 +166,8 @@ fn take_record(
     let SeparatedRecord { keyspace, key, seq, .. } = *record;
     let moment = Moment::now(engine);
     let place = RecordPlace { keyspace, key, seq, handle };
-    let Liveness::Live { newest_seq, is_merged } = engine.strategy.liveness(&place, &moment)? else {
+    let Liveness::Live { newest_seq, is_merged } = engine.strategy.liveness(&place, &moment)?
+    else {
         engine.metrics.collection.records_dead.fetch_add(1, Ordering::Relaxed);
         return Ok(());
     };

@@ -77,9 +77,7 @@ impl Engine {
     fn looked_at(&self, entry: &TableEntry, known: Option<Sample>) -> Result<Sample> {
         let mut sample = match known {
             Some(sample) => sample,
-            None => {
-                Sample::draw(&self.value_context, &entry.file, &self.lines_of(entry)?)?
-            }
+            None => Sample::draw(&self.value_context, &entry.file, &self.lines_of(entry)?)?,
         };
         sample.refresh(&mut |place| self.is_live(place))?;
         Ok(sample)
@@ -144,8 +142,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Has the indexes compacted where most of their entries name files that are gone: once much has
-    /// been deleted, they are what takes room. False where that is not so, or has been asked for.
+    /// Has the indexes compacted where most of their entries name files that are gone: once much
+    /// has been deleted, they are what takes room. False where that is not so, or has been asked for.
     pub(super) fn compact_dead_indexes(self: &Arc<Self>) -> Result<bool> {
         let entries: u64 = {
             let view = self.view.load();

@@ -123,8 +123,9 @@ impl Moves {
         let list: Vec<Member> = origins
             .into_iter()
             .zip(ends)
-            .map(|(Origin { condition, .. }, end)| {
-                Member { condition, record: std::mem::replace(&mut start, end)..end }
+            .map(|(Origin { condition, .. }, end)| Member {
+                condition,
+                record: std::mem::replace(&mut start, end)..end,
             })
             .collect();
         let members = Members { list, ..Members::default() };

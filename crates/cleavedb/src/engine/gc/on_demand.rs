@@ -49,9 +49,8 @@ impl Engine {
             known.asked = newest.or(known.asked);
         }
         self.schedule();
-        let left = timeout.map(|limit| {
-            limit.saturating_sub(self.io.clock.now().saturating_sub(start))
-        });
+        let left =
+            timeout.map(|limit| limit.saturating_sub(self.io.clock.now().saturating_sub(start)));
         let waited = self.wait_background(left, || {
             self.health.check_writable()?;
             progress(self.reclaimed_so_far().since(before));

@@ -8,7 +8,8 @@ fn widths() -> Widths {
 
 #[test]
 fn a_small_backlog_costs_nothing() {
-    let pressure = Pressure { frozen: 1, level0_runs: 16, pending_bytes: 1 << 20, ..Pressure::default() };
+    let pressure =
+        Pressure { frozen: 1, level0_runs: 16, pending_bytes: 1 << 20, ..Pressure::default() };
     assert_eq!(pace(pressure, 1024, &widths()), Pace::Free);
 }
 
@@ -28,6 +29,21 @@ fn delays_grow_with_the_backlog_and_the_write_until_the_stop() {
     }
     let pressure = Pressure { level0_runs: 40, ..Pressure::default() };
     assert_eq!(pace(pressure, 1, &widths), Pace::Stop(Reason::Level0));
+}
+
+#[test]
+fn garbage_slows_writers_down_and_never_stops_them() {
+    let widths = widths();
+    let of = |value_garbage| {
+        let pressure = Pressure { value_garbage, ..Pressure::default() };
+        pace(pressure, 64 << 10, &widths)
+    };
+    assert_eq!((of(0), of(100)), (Pace::Free, Pace::Free));
+    let delay = |value_garbage| match of(value_garbage) {
+        Pace::Delay(delay, Reason::ValueGarbage) => delay,
+        other => panic!("{other:?}"),
+    };
+    assert!(delay(110) < delay(140) && delay(150) == DELAY_MAX && delay(10_000) == DELAY_MAX);
 }
 
 #[test]

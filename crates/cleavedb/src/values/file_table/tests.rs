@@ -199,7 +199,8 @@ fn decisions_see_what_the_table_knows() {
     ];
     let table = applied(&context, &ValueFiles::default(), &edits).unwrap();
     table.get(FileId(2)).unwrap().file.raise_readable(5000);
-    let figures = |id, flushed| FileFigures::of(table.get(FileId(id)).unwrap(), flushed, None, false);
+    let figures =
+        |id, flushed| FileFigures::of(table.get(FileId(id)).unwrap(), flushed, None, false);
     let wanted = FileFigures {
         id: FileId(1),
         file_bytes: 80 + 1410,

@@ -9,7 +9,12 @@ use crate::log::testing::{disk, io};
 use crate::values::testing::{context, growing};
 
 fn line(number: u64) -> Line {
-    Line { hash: number.wrapping_mul(0x9e37_79b9_7f4a_7c15), seq: number, offset: number, bytes: 30 }
+    Line {
+        hash: number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        seq: number,
+        offset: number,
+        bytes: 30,
+    }
 }
 
 #[test]
