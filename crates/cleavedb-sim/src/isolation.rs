@@ -199,13 +199,16 @@ impl Bank {
     }
 }
 
-/// Every other seed keeps all values apart, in files so small that they are collected all the time.
+/// All values apart, in files so small that they are collected all the time; some apart, some not;
+/// none.
 fn form_of(seed: u64) -> Form {
     let mut form = Form::find("real disk, threads");
-    if seed % 2 == 1 {
-        form.separate_at = Some(0);
-        form.widths.value_segment_bytes = 2 << 10;
-    }
+    form.separate_at = match seed % 3 {
+        0 => None,
+        1 => Some(0),
+        _ => Some(SEPARATE_AT),
+    };
+    form.widths.value_segment_bytes = 2 << 10;
     form
 }
 

@@ -29,6 +29,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Stats(args) => stats::stats(&args.dir, json),
         Command::Verify(args) => maintain::verify(&args.dir, json),
         Command::Compact(args) => maintain::compact(&args, json),
+        Command::Reclaim(args) => maintain::reclaim(&args, json),
         Command::Checkpoint(args) => maintain::checkpoint(&args, json),
         Command::Keyspace(args) => keyspace::keyspace(&args, json),
         Command::Dump(args) => dump::dump(&args.path),

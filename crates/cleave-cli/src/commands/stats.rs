@@ -64,6 +64,19 @@ fn page(out: &mut Output, stats: &Stats) -> Result<()> {
             ),
         )?;
     }
+    let gc = &stats.collection;
+    if gc.files_removed + gc.files_collected > 0 {
+        row(
+            out,
+            "  value files removed",
+            format_args!(
+                "{}, {} freed, {} moved",
+                gc.files_removed,
+                bytes(gc.bytes_freed),
+                bytes(gc.bytes_moved)
+            ),
+        )?;
+    }
     for (reason, stall) in &stats.stalls {
         if stall.count > 0 {
             let label = format!("  stalls, {reason}");

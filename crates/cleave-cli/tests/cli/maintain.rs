@@ -113,6 +113,16 @@ fn compact_takes_a_range_and_a_keyspace() {
 }
 
 #[test]
+fn reclaim_says_what_it_did() {
+    let place = filled();
+    let said = place.run("reclaim", NONE).ok();
+    assert_eq!(said, "0 files removed, 0 B freed, 0 B of live values moved\n");
+    let json = place.run("reclaim", ["--seconds", "9", "--json"]).ok();
+    assert!(json.contains("\"bytes_freed\":0") && json.contains("\"is_complete\":true"), "{json}");
+    assert_eq!(place.run("count", NONE).ok(), "2000\n");
+}
+
+#[test]
 fn a_checkpoint_is_a_store_of_its_own() {
     let place = filled();
     let copy = place.beside("copy");

@@ -338,8 +338,9 @@ impl KeyspaceOptions {
     setter! {
         /// Bytes from which on a value is kept in a value file, and only its place in the index.
         /// Default: `None`, never. Fixed at creation. Lower saves writing: compaction does not
-        /// move what is not in the index; it costs one more read a value that is read, and a file
-        /// goes away only once every value in it is superseded.
+        /// move what is not in the index; it costs one more read a value that is read, and live
+        /// values are moved now and then to free the room of dead ones
+        /// ([`Options::space_amplification_max`]).
         separate_at: Option<u32>
     }
     setter! {

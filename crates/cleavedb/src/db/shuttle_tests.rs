@@ -3,6 +3,7 @@
 
 mod background;
 mod closing;
+mod collection;
 mod commits;
 mod values;
 mod views;
@@ -70,6 +71,7 @@ fn settings() -> Settings {
         direct_writes: false,
         open_files_max: 8,
         reserve_bytes: 0,
+        space_amplification_max: 1.25,
         operators: Vec::new(),
     }
 }

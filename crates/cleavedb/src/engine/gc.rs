@@ -1,4 +1,5 @@
-//! Garbage collection of value files: which are due, one at a time, and when a collected one may go.
+//! Garbage collection of value files: which are due, one at a time, and when a collected one may
+//! go.
 //!
 //! A file is read in order (`collect`); each record that is still its key's value is put again, on
 //! the condition that it still is when that is written (`moves`). Nothing of this is in the
@@ -68,6 +69,8 @@ struct Known {
     looked_bytes: u64,
     /// Newest seq visible then.
     looked_seq: Seq,
+    /// Index entries that name files removed since the index was last compacted for that.
+    dangling: u64,
     /// Newest seq visible when the timer last looked.
     quiet_seq: Seq,
     /// Whether to look anew, however little was written since.
@@ -132,6 +135,7 @@ impl Engine {
         if is_quiet {
             let bytes_min = self.widths.value_segment_bytes / QUIET_PART;
             has_worked |= self.end_dead_tail(DeadTail { percent: 50, bytes_min })?;
+            has_worked |= self.compact_dead_indexes()?;
         }
         has_worked |= self.succeed_dead_newest()?;
         let Some(victim) = self.pick_victim() else { return Ok(has_worked) };
@@ -236,11 +240,10 @@ impl Engine {
         if removable.is_empty() {
             return Ok(false);
         }
-        let freed: u64 = {
-            let view = self.view.load();
-            let files = removable.iter().filter_map(|&id| view.values.get(id));
-            files.filter_map(|entry| entry.state.sealed).map(|values| values.sealed.bytes).sum()
-        };
+        let view = self.view.load_full();
+        let files = || removable.iter().filter_map(|&id| view.values.get(id));
+        let freed: u64 = files().filter_map(|e| e.state.sealed).map(|v| v.sealed.bytes).sum();
+        let dangling: u64 = files().map(|entry| entry.state.refs).sum();
         let edits: Vec<_> = removable.iter().map(|&id| ValuesEdit::Removed { id }).collect();
         // Housekeeping may come to the same conclusion at the same time.
         let is_unchanged = || self.removable(&self.view.load().values) == removable;
@@ -251,6 +254,7 @@ impl Engine {
         }
         mark!("gc_file_removed");
         let mut known = self.gc.state.lock();
+        known.dangling += dangling;
         for id in &removable {
             known.retiring.remove(id);
             known.samples.remove(id);

@@ -263,6 +263,8 @@ fn deleting_everything_gives_everything_back() {
         db.wait_idle().unwrap();
         let rest = db.stats().values.file_bytes;
         assert!(rest * 20 < full, "{how}: {rest} of {full}, {:?}", db.stats().collection);
+        let entries: u64 = db.stats().keyspaces.iter().map(|keyspace| keyspace.entries).sum();
+        assert_eq!(entries, 0, "{how}: the index keeps what leads nowhere");
         assert_sound(&db);
         drop(keyspace);
         db.close().unwrap();

@@ -14,6 +14,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::commit::{Task, Work};
 use crate::engine::gc::newest::Moment;
+use crate::index::KeyRange;
 use crate::io::Purpose;
 use crate::log::footer::{Footer, Line};
 use crate::log::reader::ReadOptions;
@@ -138,6 +139,38 @@ impl Engine {
         self.commit(Work::control(Task::Freeze))?;
         // What the flush makes collectable is to be looked at.
         self.gc.look_anew();
+        Ok(true)
+    }
+
+    /// Has the indexes compacted where most of their entries name files that are gone: once much
+    /// has been deleted, they are what takes room. False where that is not so, or has been asked for.
+    pub(super) fn compact_dead_indexes(self: &Arc<Self>) -> Result<bool> {
+        let entries: u64 = {
+            let view = self.view.load();
+            view.indexes.values().map(|index| index.space().entries).sum()
+        };
+        let dangling = self.gc.state.lock().dangling;
+        if dangling == 0 || dangling.saturating_mul(2) < entries {
+            return Ok(false);
+        }
+        let frozen = self.last_frozen();
+        if self.visible.load(Ordering::Acquire) > frozen {
+            // What deleted them goes down with them.
+            self.commit(Work::control(Task::Freeze))?;
+            self.gc.look_anew();
+            return Ok(true);
+        }
+        if self.flushed() < frozen {
+            // The end of the flush comes back here.
+            self.gc.look_anew();
+            return Ok(false);
+        }
+        mark!("gc_dead_index_compacted");
+        self.gc.state.lock().dangling = 0;
+        let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();
+        for keyspace in keyspaces {
+            keyspace.index.request_compaction(KeyRange::default());
+        }
         Ok(true)
     }
 

@@ -32,6 +32,21 @@ fn delays_grow_with_the_backlog_and_the_write_until_the_stop() {
 }
 
 #[test]
+fn garbage_slows_writers_down_and_never_stops_them() {
+    let widths = widths();
+    let of = |value_garbage| {
+        let pressure = Pressure { value_garbage, ..Pressure::default() };
+        pace(pressure, 64 << 10, &widths)
+    };
+    assert_eq!((of(0), of(100)), (Pace::Free, Pace::Free));
+    let delay = |value_garbage| match of(value_garbage) {
+        Pace::Delay(delay, Reason::ValueGarbage) => delay,
+        other => panic!("{other:?}"),
+    };
+    assert!(delay(110) < delay(140) && delay(150) == DELAY_MAX && delay(10_000) == DELAY_MAX);
+}
+
+#[test]
 fn debt_and_memtables_stop_writers_too() {
     let widths = widths();
     let debt = Pressure { pending_bytes: widths.level_base_bytes_min * 128, ..Pressure::default() };
