@@ -135,10 +135,11 @@ impl Engine {
         if is_quiet {
             let bytes_min = self.widths.value_segment_bytes / QUIET_PART;
             has_worked |= self.end_dead_tail(DeadTail { percent: 50, bytes_min })?;
-            has_worked |= self.compact_dead_indexes()?;
         }
         has_worked |= self.succeed_dead_newest()?;
-        let Some(victim) = self.pick_victim() else { return Ok(has_worked) };
+        let Some(victim) = self.pick_victim() else {
+            return Ok(self.compact_dead_indexes()? || has_worked);
+        };
         match self.begin_collection(victim) {
             Ok(collector) => self.go_on_collecting(collector)?,
             Err(error) => self.settle_collection(victim, error)?,

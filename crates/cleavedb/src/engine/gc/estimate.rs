@@ -26,6 +26,10 @@ use crate::values::strategy::{Liveness, RecordPlace};
 /// A new look is due once this part of the value files' bytes has been written.
 const LOOK_PART: u64 = 10;
 
+/// Indexes are compacted once this part of their entries names files that are gone: there are about
+/// as many tombstones, which go with them.
+const DANGLING_PART: u64 = 4;
+
 /// What of the newest records, which no collection may touch yet, must be dead for it to be worth
 /// while to make them collectable.
 #[derive(Clone, Copy, Debug)]
@@ -142,7 +146,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// Has the indexes compacted where most of their entries name files that are gone: once much
+    /// Has the indexes compacted where many of their entries name files that are gone: once much
     /// has been deleted, they are what takes room. False where that is not so, or has been asked for.
     pub(super) fn compact_dead_indexes(self: &Arc<Self>) -> Result<bool> {
         let entries: u64 = {
@@ -150,19 +154,16 @@ impl Engine {
             view.indexes.values().map(|index| index.space().entries).sum()
         };
         let dangling = self.gc.state.lock().dangling;
-        if dangling == 0 || dangling.saturating_mul(2) < entries {
+        if dangling == 0 || dangling.saturating_mul(DANGLING_PART) < entries {
             return Ok(false);
         }
         let frozen = self.last_frozen();
         if self.visible.load(Ordering::Acquire) > frozen {
-            // What deleted them goes down with them.
+            // What deleted them goes down with them. The end of the flush comes back here.
             self.commit(Work::control(Task::Freeze))?;
-            self.gc.look_anew();
             return Ok(true);
         }
         if self.flushed() < frozen {
-            // The end of the flush comes back here.
-            self.gc.look_anew();
             return Ok(false);
         }
         mark!("gc_dead_index_compacted");
