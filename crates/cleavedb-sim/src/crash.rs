@@ -255,7 +255,7 @@ impl Crasher {
         }
         store.db.wait_idle()?;
         no_leaks(&store, &world)?;
-        if self.random.chance(1, 4) {
+        if self.random.chance(3, 4) {
             write_and_take_back(&store).map_err(|v| v.context("writing after recovery"))?;
         }
         if self.random.chance(1, 16) {
