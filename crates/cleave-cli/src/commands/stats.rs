@@ -53,6 +53,30 @@ fn page(out: &mut Output, stats: &Stats) -> Result<()> {
             bytes(cache.capacity_bytes)
         ),
     )?;
+    value_files(out, stats)?;
+    for (reason, stall) in &stats.stalls {
+        if stall.count > 0 {
+            let label = format!("  stalls, {reason}");
+            row(out, &label, format_args!("{} times, {} us", stall.count, stall.micros))?;
+        }
+    }
+    for (operation, latency) in &stats.latencies {
+        if latency.count > 0 {
+            let label = format!("  latency, {operation}");
+            row(
+                out,
+                &label,
+                format_args!(
+                    "{} times, p50 {:.1} us, p99 {:.1} us, max {:.1} us",
+                    latency.count, latency.p50_us, latency.p99_us, latency.max_us
+                ),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn value_files(out: &mut Output, stats: &Stats) -> Result<()> {
     let values = &stats.values;
     if values.files > 0 {
         row(
@@ -76,25 +100,6 @@ fn page(out: &mut Output, stats: &Stats) -> Result<()> {
                 bytes(gc.bytes_moved)
             ),
         )?;
-    }
-    for (reason, stall) in &stats.stalls {
-        if stall.count > 0 {
-            let label = format!("  stalls, {reason}");
-            row(out, &label, format_args!("{} times, {} us", stall.count, stall.micros))?;
-        }
-    }
-    for (operation, latency) in &stats.latencies {
-        if latency.count > 0 {
-            let label = format!("  latency, {operation}");
-            row(
-                out,
-                &label,
-                format_args!(
-                    "{} times, p50 {:.1} us, p99 {:.1} us, max {:.1} us",
-                    latency.count, latency.p50_us, latency.p99_us, latency.max_us
-                ),
-            )?;
-        }
     }
     Ok(())
 }

@@ -17,10 +17,6 @@ use crate::log::separated::Binding;
 
 /// Reads the footer of a sealed segment of this length; `None` where its last frame is not one
 /// that holds. A scan then tells a missing footer from damage.
-#[cfg_attr(
-    not(any(test, feature = "sim")),
-    expect(dead_code, reason = "garbage collection lists a file's records by it next")
-)]
 pub(crate) fn read_footer(
     io: &Io,
     file: &dyn DiskFile,
