@@ -5,15 +5,18 @@
 //! none. M2 visibility advances in seq order and never goes back: a group publishes when its
 //! predecessor has, one without operations not at all. M3 no group is logged after one whose sync
 //! failed (the leader checks health first). M4 a lone writer pays no hand-over: it finds no leader,
-//! leads, and wakes nobody.
+//! leads, and wakes nobody. M5 leadership is never given to a thread that may be asleep or off its
+//! core: it is let go of, and the first waiter is told to try. Until it does, any writer that
+//! runs may lead and take the waiting work with it; and since the first waiter was told,
+//! none waits for ever.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::base::entry::{FileId, Kind, SEQ_MAX, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use crate::base::sync::{Arc, Condvar, Mutex, hint, thread};
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::conditional::Condition;
 use crate::engine::lane::{Group, GroupPlace, LaneId};
@@ -24,6 +27,12 @@ use crate::log::format::{FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FrameRef};
 use crate::log::separated::Slot;
 use crate::memory::memtable::Memtable;
 use crate::values::handle::Handle;
+
+mod publication;
+mod signal;
+
+use publication::Publication;
+use signal::Signal;
 
 /// What a caller wants done under commit leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +93,14 @@ impl Work {
         self.task == Task::Write && self.condition.is_none()
     }
 
+    /// Whether it can share a group with one other: both plain, of one lane, not too large.
+    fn goes_along(&self, leader: &Work) -> bool {
+        let lanes = (leader.lane(), self.lane());
+        let is_one_lane = !matches!(lanes, (Some(one), Some(other)) if one != other);
+        let bytes = leader.payload.len() + self.payload.len();
+        leader.is_plain() && self.is_plain() && is_one_lane && bytes <= GROUP_BYTES_MAX
+    }
+
     /// The lane it is for; `None` where there is nothing to log.
     fn lane(&self) -> Option<LaneId> {
         let lane = if self.slots.is_empty() { LaneId::Journal } else { LaneId::Values };
@@ -93,58 +110,25 @@ impl Work {
 
 /// Largest group: keeps the first writer's wait short.
 const GROUP_BYTES_MAX: usize = 1 << 20;
-/// Spins before parking: about as long as one buffered append takes. (To the model checker each
-/// is a step; one shows what there is to see.)
-const SPINS: usize = if cfg!(shuttle) { 1 } else { 200 };
-
-const PENDING: u8 = 0;
-const LEAD: u8 = 1;
+/// Nobody leads: the waiter is to lead, unless another has come first.
+const TRY: u8 = 1;
 const DONE: u8 = 2;
 
 /// A writer that waits for its leader, or for its turn to lead.
 struct Waiter {
     work: Mutex<Option<Work>>,
-    state: AtomicU8,
     outcome: Mutex<Option<Result<()>>>,
-    parked: Mutex<bool>,
-    wake: Condvar,
+    signal: Signal,
 }
 
 impl Waiter {
     fn new(work: Work) -> Self {
-        Self {
-            work: Mutex::new(Some(work)),
-            state: AtomicU8::new(PENDING),
-            outcome: Mutex::new(None),
-            parked: Mutex::new(false),
-            wake: Condvar::new(),
-        }
+        Self { work: Mutex::new(Some(work)), outcome: Mutex::new(None), signal: Signal::new() }
     }
 
-    fn signal(&self, state: u8) {
-        self.state.store(state, Ordering::Release);
-        if *self.parked.lock() {
-            self.wake.notify_one();
-        }
-    }
-
-    fn wait(&self) -> u8 {
-        for _ in 0..SPINS {
-            let state = self.state.load(Ordering::Acquire);
-            if state != PENDING {
-                return state;
-            }
-            hint::spin_loop();
-        }
-        let mut parked = self.parked.lock();
-        *parked = true;
-        loop {
-            let state = self.state.load(Ordering::Acquire);
-            if state != PENDING {
-                return state;
-            }
-            self.wake.wait(&mut parked);
-        }
+    /// Whether its work can share a group with this one.
+    fn goes_along(&self, leader: &Work) -> bool {
+        self.work.lock().as_ref().is_some_and(|work| work.goes_along(leader))
     }
 }
 
@@ -154,14 +138,37 @@ struct Queue {
     waiting: VecDeque<Arc<Waiter>>,
 }
 
+impl Queue {
+    /// Whether a writer that has just come may lead: nobody does, and the waiting work either goes
+    /// along with its own or there is none. (Else writers that come could keep for ever from its
+    /// turn what no group takes along.)
+    fn admits(&self, work: &Work) -> bool {
+        !self.leading && self.waiting.front().is_none_or(|first| first.goes_along(work))
+    }
+
+    /// Makes a waiter that was told to try the leader; `None` where another came first: it has
+    /// taken the waiter's work along, or will tell the waiter again.
+    fn take_lead(&mut self, waiter: &Arc<Waiter>) -> Option<Work> {
+        // Work leaves the queue at its front only, and the waiter was there when it was told.
+        let is_first = self.waiting.front().is_some_and(|first| Arc::ptr_eq(first, waiter));
+        if is_first && !self.leading {
+            self.leading = true;
+            self.waiting.pop_front();
+            return waiter.work.lock().take();
+        }
+        // Done may have come meanwhile, and stays.
+        waiter.signal.change(TRY, Signal::IDLE);
+        None
+    }
+}
+
 /// The queue of writers and the order of visibility.
 #[derive(Default)]
 pub(crate) struct CommitQueue {
     queue: Mutex<Queue>,
     /// Last seq given out; written by leaders only.
     pub(crate) allocated: AtomicU64,
-    turn: Mutex<usize>,
-    turned: Condvar,
+    publication: Publication,
 }
 
 /// One member of a group besides the leader.
@@ -199,22 +206,20 @@ impl Engine {
     fn enqueue(self: &Arc<Self>, work: Work) -> Result<()> {
         let waiter = {
             let mut queue = self.commits.queue.lock();
-            if queue.leading {
-                let waiter = Arc::new(Waiter::new(work));
-                queue.waiting.push_back(Arc::clone(&waiter));
-                waiter
-            } else {
+            if queue.admits(&work) {
                 queue.leading = true;
                 drop(queue);
                 return self.lead(work);
             }
+            let waiter = Arc::new(Waiter::new(work));
+            queue.waiting.push_back(Arc::clone(&waiter));
+            waiter
         };
-        if waiter.wait() == LEAD {
-            let work = waiter.work.lock().take();
-            return match work {
-                Some(work) => self.lead(work),
-                None => Err(Error::invalid("a waiting batch lost its work")),
-            };
+        while waiter.signal.wait() == TRY {
+            let work = self.commits.queue.lock().take_lead(&waiter);
+            if let Some(work) = work {
+                return self.lead(work);
+            }
         }
         let outcome = waiter.outcome.lock().take();
         outcome.unwrap_or_else(|| Err(Error::invalid("a waiting batch lost its outcome")))
@@ -240,7 +245,7 @@ impl Engine {
         };
         for follower in followers {
             *follower.waiter.outcome.lock() = Some(outcome.clone());
-            follower.waiter.signal(DONE);
+            follower.waiter.signal.set(DONE);
         }
         outcome
     }
@@ -279,15 +284,15 @@ impl Engine {
         followers
     }
 
+    /// Lets go of leadership and tells the first waiter (M5).
     fn hand_over(&self) {
-        let next = {
+        let first = {
             let mut queue = self.commits.queue.lock();
-            let next = queue.waiting.pop_front();
-            queue.leading = next.is_some();
-            next
+            queue.leading = false;
+            queue.waiting.front().filter(|first| first.signal.change(Signal::IDLE, TRY)).cloned()
         };
-        if let Some(next) = next {
-            next.signal(LEAD);
+        if let Some(first) = first {
+            first.signal.wake();
         }
     }
 
@@ -389,22 +394,24 @@ impl Engine {
 
     /// Makes a group visible once its predecessor is (M2).
     fn publish_group(&self, logged: &Logged) {
-        self.wait_turn(logged.base_seq - 1);
         if logged.last_seq < logged.base_seq {
             // A group without operations shares its place with the one after it, which may have
             // published already: what is visible must not go back.
-            return;
+            return self.wait_turn(logged.base_seq - 1);
         }
-        self.visible.store(logged.last_seq, Ordering::Release);
-        let waiting = self.commits.turn.lock();
-        if *waiting > 0 {
-            self.commits.turned.notify_all();
-        }
+        let seqs = (logged.base_seq, logged.last_seq);
+        let clock = self.io.clock.as_ref();
+        let waited = self.commits.publication.publish(&self.visible, seqs, clock);
+        self.count_wait(waited);
     }
 
     /// Waits as a writer until everything up to `seq` is visible; a long wait is counted.
     fn wait_turn(&self, seq: Seq) {
         let waited = self.wait_published(seq);
+        self.count_wait(waited);
+    }
+
+    fn count_wait(&self, waited: Duration) {
         if !waited.is_zero() {
             self.metrics.stalled(Reason::Publication, waited);
         }
@@ -413,23 +420,7 @@ impl Engine {
     /// Waits until everything up to `seq` is visible; for how long, if it had to sleep.
     /// Terminates: groups publish in order, and every logged group publishes.
     pub(crate) fn wait_published(&self, seq: Seq) -> Duration {
-        let published = || self.visible.load(Ordering::Acquire) >= seq;
-        for _ in 0..SPINS {
-            if published() {
-                return Duration::ZERO;
-            }
-            hint::spin_loop();
-        }
-        thread::yield_now();
-        let start = self.io.clock.now();
-        let mut waiting = self.commits.turn.lock();
-        *waiting += 1;
-        while !published() {
-            self.commits.turned.wait(&mut waiting);
-        }
-        *waiting -= 1;
-        drop(waiting);
-        self.io.clock.now().saturating_sub(start)
+        self.commits.publication.wait(&self.visible, seq, self.io.clock.as_ref())
     }
 }
 
@@ -489,3 +480,6 @@ pub(crate) fn insert_batch(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
