@@ -255,6 +255,9 @@ impl Crasher {
         }
         store.db.wait_idle()?;
         no_leaks(&store, &world)?;
+        if self.random.chance(3, 4) {
+            write_and_take_back(&store).map_err(|v| v.context("writing after recovery"))?;
+        }
         if self.random.chance(1, 16) {
             drop(store);
             let store = Store::open(world.options(&form), &world.path)
@@ -285,5 +288,17 @@ impl Crasher {
             }
         }
         Ok(())
+    }
+}
+
+/// Writes go on after a recovery, with seqs that were cut off given out again; what is there stays
+/// as it was.
+fn write_and_take_back(store: &Store) -> Check {
+    let Some(keyspace) = (0..SLOTS).find_map(|slot| store.keyspace(slot)) else { return Ok(()) };
+    let (key, value) = (b"written after recovery", [b'w'; 200]);
+    keyspace.put(key, value)?;
+    match keyspace.get(key)? {
+        Some(found) if *found == value => Ok(keyspace.delete(key)?),
+        found => Err(Violation(format!("reads {found:?}"))),
     }
 }

@@ -298,13 +298,7 @@ pub struct KeyspaceOptions {
 
 impl Default for KeyspaceOptions {
     fn default() -> Self {
-        Self {
-            index: IndexKind::default(),
-            merge_operator: None,
-            compression: None,
-            separate_at: SEPARATE_AT_DEFAULT,
-            value_compression: Compression::None,
-        }
+        Self::new()
     }
 }
 
@@ -312,7 +306,13 @@ impl KeyspaceOptions {
     /// The defaults.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            index: IndexKind::default(),
+            merge_operator: None,
+            compression: None,
+            separate_at: SEPARATE_AT_DEFAULT,
+            value_compression: Compression::None,
+        }
     }
 
     setter! {

@@ -6,6 +6,8 @@ use crate::io::memory_disk::CrashMode;
 
 /// A world whose value segments hold one group each, with a keyspace that separates its values.
 fn lanes(disk: &MemoryDisk, steps: Steps) -> (World, Keyspace) {
+    #[cfg(feature = "planted")]
+    crate::base::planted::plant(std::env::var("CLEAVEDB_TEST_PLANT").ok().as_deref());
     let widths = Widths { value_segment_bytes: 1, value_tail_bytes: 0, ..widths() };
     let world = World::with(Arc::new(disk.clone()), steps, "/db", settings(), widths);
     let options = KeyspaceOptions::new().separate_at(Some(8));
