@@ -281,10 +281,9 @@ const OPEN_FILES_MIN: usize = 16;
 /// Below, collection would do nothing else; above, it would do nothing.
 const SPACE_AMPLIFICATION: std::ops::RangeInclusive<f64> = 1.05..=10.0;
 
-/// Bytes from which on values are kept apart in a keyspace that does not say: the one switch. The
-/// design's default is `Some(1024)`, once garbage collection makes room in value files; the text of
+/// Bytes from which on values are kept apart in a keyspace that does not say. The text of
 /// [`KeyspaceOptions::separate_at`] names it, too.
-const SEPARATE_AT_DEFAULT: Option<u32> = None;
+const SEPARATE_AT_DEFAULT: Option<u32> = Some(1 << 10);
 
 /// How to create (or find) a keyspace. What is recorded at creation must match afterwards.
 #[derive(Clone, Debug)]
@@ -337,10 +336,10 @@ impl KeyspaceOptions {
 
     setter! {
         /// Bytes from which on a value is kept in a value file, and only its place in the index.
-        /// Default: `None`, never. Fixed at creation. Lower saves writing: compaction does not
-        /// move what is not in the index; it costs one more read a value that is read, and live
-        /// values are moved now and then to free the room of dead ones
-        /// ([`Options::space_amplification_max`]).
+        /// Default: 1024; `None`: never. Fixed at creation. Lower saves writing: compaction does
+        /// not move what is not in the index; it costs one more read a value that is read, scans
+        /// of cold data above all, and live values are moved now and then to free the room of
+        /// dead ones ([`Options::space_amplification_max`]).
         separate_at: Option<u32>
     }
     setter! {
