@@ -29,12 +29,15 @@ fn beside(
     change: impl Fn(&World, &Keyspace) + Clone + Send + Sync + 'static,
 ) {
     check(name, move || {
-        let (world, apart) = half_dead(Steps::Stepped);
+        // Two threads wait for background work: one alone could not run it for both.
+        let (world, apart) = half_dead(Steps::Pool(1));
         let snapshot = world.db.snapshot();
         let (reader, writer) = (apart.clone(), apart.clone());
         let (allowed, change) = ([Some(long(8)), after.clone()], change.clone());
         let threads = [
-            world.spawn(|world| drop(world.db.reclaim(None, &mut |_| {}).unwrap())),
+            world.spawn(|world| {
+                world.db.reclaim(None, &mut |_| {}).unwrap();
+            }),
             world.spawn(move |world| change(&world, &writer)),
             world.spawn(move |_| {
                 let seen = reader.get([8]).unwrap().map(|value| value.to_vec());

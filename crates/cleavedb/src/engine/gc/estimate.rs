@@ -146,9 +146,9 @@ impl Engine {
         Ok(true)
     }
 
-    /// Has the indexes compacted where many of their entries name files that are gone: once
-    /// much has been deleted, they are what takes room. False where that is not so, or has been
-    /// asked for.
+    /// Has the indexes compacted where many of their entries name files that are gone: once much
+    /// has been deleted, they are what takes room. False where that is not so, or has been asked
+    /// for.
     pub(super) fn compact_dead_indexes(self: &Arc<Self>) -> Result<bool> {
         let entries: u64 = {
             let view = self.view.load();
