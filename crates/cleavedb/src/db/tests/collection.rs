@@ -368,3 +368,30 @@ fn a_key_that_was_deleted_and_compacted_away_does_not_come_back() {
     assert!(waiting(&db) > 0, "no race was met");
     assert_sound(&db);
 }
+
+/// Values that were looked at are not put again into a keyspace that was dropped meanwhile.
+#[test]
+fn a_keyspace_dropped_in_the_midst_of_a_collection_stays_dropped() {
+    let mut races_lost = 0;
+    for steps in 1..40 {
+        let disk = MemoryDisk::new();
+        let io = world(&disk);
+        let engine =
+            Engine::open(io.clone(), Path::new("/db"), small().into_settings(), widths()).unwrap();
+        let db = Db::new(Handle::new(engine, Durability::Buffered));
+        let keyspace = apart(&db);
+        let mut model = Model::new();
+        (0..200).for_each(|number| put(&keyspace, &mut model, number, 0));
+        (0..200).filter(|n| n % 2 == 0).for_each(|n| put(&keyspace, &mut model, n, 1));
+        db.flush().unwrap();
+        (0..steps).for_each(|_| {
+            io.executor.help();
+        });
+        db.drop_keyspace("apart").unwrap();
+        reclaim(&db);
+        races_lost += db.stats().collection.races_lost;
+        assert!(keyspace.get(key(1)).is_err(), "it is gone");
+        assert_sound(&db);
+    }
+    assert!(races_lost > 0, "no race was met");
+}
