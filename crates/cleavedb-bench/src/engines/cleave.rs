@@ -58,13 +58,13 @@ fn open_with(
     let pairs = db.keyspace(KEYSPACE, options)?;
     let known = db.keyspaces().into_iter().find(|known| known.name == KEYSPACE);
     let separated = match known.and_then(|known| known.separate_at) {
-        Some(bytes) => format!("from {bytes} B"),
-        None => "no".to_owned(),
+        Some(bytes) => bytes.to_string(),
+        None => "off".to_owned(),
     };
     let settings = format!(
         "defaults; memory_budget={} durability={durability:?} direct_reads={direct} \
          direct_writes={direct} background_threads={} compression={} merge_operator={operator} \
-         separated={separated} prefetch={prefetch}{}",
+         separate_at={separated} prefetch={prefetch}{}",
         settings.memory_budget,
         settings.background_threads,
         if settings.compressed { "default" } else { "none" },

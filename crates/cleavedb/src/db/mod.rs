@@ -26,5 +26,5 @@ pub use options::{KeyspaceOptions, Options};
 pub use snapshot::Snapshot;
 pub use stats::{
     CacheStats, CollectionStats, EventCounts, Histogram, KeyspaceStats, LevelStats, Problem,
-    Reclaimed, StallStats, Stats, VerifyReport,
+    Reclaimed, StallStats, Stats, ValueStats, VerifyReport,
 };
