@@ -20,7 +20,7 @@ fn every_kind_of_operation_occurs() {
     };
     let list = Generator::list(1, Profile::model(20_000));
     let kinds: BTreeSet<String> = list.iter().map(name).collect();
-    assert_eq!(kinds.len(), 23, "{kinds:?}");
+    assert_eq!(kinds.len(), 24, "{kinds:?}");
 }
 
 #[test]
