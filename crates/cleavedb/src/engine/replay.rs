@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::engine::commit::{PayloadPlace, insert_batch};
 use crate::engine::lane::LaneId;
 use crate::log::format::FRAME_HEADER_BYTES;
-use crate::log::writer::{cut_tail, make_durable};
+use crate::log::rewrite::{cut_tail, make_durable};
 use crate::values::edit::SealedValues;
 
 mod lane;

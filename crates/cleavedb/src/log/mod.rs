@@ -10,6 +10,7 @@ pub(crate) mod dump;
 pub(crate) mod footer;
 pub(crate) mod format;
 pub(crate) mod reader;
+pub(crate) mod rewrite;
 pub(crate) mod separated;
 pub(crate) mod writer;
 

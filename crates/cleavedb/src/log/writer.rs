@@ -12,7 +12,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::base::checksum::{Rolling, crc};
+use crate::base::checksum::Rolling;
 use crate::base::entry::{FileId, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::marks::mark;
@@ -25,10 +25,13 @@ use crate::log::format::{
     FrameKind, FrameRef, SEGMENT_HEADER_BYTES, Sealed, SegmentHeader, encode_frame,
     encode_frame_with,
 };
+use crate::log::rewrite::cut_tail;
 use crate::log::separated::{self, Binding, Slot};
 
 /// Capacity of the encoding buffer that is kept between groups; a larger one is given back.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
+/// Times that a write which took less than all of it is tried again.
+const SHORT_WRITES_MAX: u32 = 3;
 
 /// What a new segment is to be.
 #[derive(Clone, Copy, Debug)]
@@ -352,13 +355,28 @@ impl SegmentWriter {
         Err(AppendError::Fatal(Error::new(ErrorKind::Stopped, message).in_file(&self.path)))
     }
 
-    /// Writes encoded frames at the tail.
+    /// Writes encoded frames at the tail, with one call that took all of them: two could leave a
+    /// sector as the first one made it beside one of the second, which no torn write looks like.
     fn write(&mut self, buffer: &[u8]) -> Result<FrameRange, AppendError> {
         let start = self.tail;
-        self.make_room(buffer.len() as u64).map_err(AppendError::Recoverable)?;
-        if let Err(source) = self.file.write_all_at(buffer, start) {
+        let mut short_writes = 0;
+        loop {
+            self.make_room(buffer.len() as u64).map_err(AppendError::Recoverable)?;
+            let source = match write_once(&*self.file, buffer, start) {
+                Ok(count) if count == buffer.len() => break,
+                Ok(_) => None,
+                Err(source) => Some(source),
+            };
+            let is_last = source.is_some() || short_writes == SHORT_WRITES_MAX;
+            // What makes a disk write less than it was asked to, again and again, is want of room.
+            let source = source.unwrap_or_else(|| std::io::ErrorKind::StorageFull.into());
             let error = Error::io("appending to a log segment", &self.path, source);
-            return Err(self.cut_back(error));
+            let failed = self.cut_back(error);
+            if is_last || matches!(failed, AppendError::Fatal(_)) {
+                return Err(failed);
+            }
+            mark!("log_short_write");
+            short_writes += 1;
         }
         self.acknowledge(buffer);
         Ok(FrameRange { start, end: self.tail })
@@ -491,78 +509,14 @@ pub(crate) struct Resume {
     pub(crate) checksum: Rolling,
 }
 
-/// Cuts a file to its good part and makes it durable, also where nothing is cut:
-/// the successor is about to name it (rule F4), and what was read need not be on the device. After
-/// a failed sync the kernel may hold pages that it takes for written, so that another sync does
-/// nothing; only writing the same bytes again gets them out (F9 holds: no byte changes).
-pub(crate) fn cut_tail(
-    io: &Io,
-    path: &Path,
-    seed: u32,
-    sealed: &Sealed,
-) -> Result<Arc<dyn DiskFile>> {
-    let bytes = sealed.bytes;
-    let file = io.disk.open_write(path).map_err(|e| Error::io("opening a log segment", path, e))?;
-    let len = file.len().map_err(|e| Error::io("measuring a log segment", path, e))?;
-    if len < bytes {
-        return Err(Error::corruption(format!("file shrank to {len} bytes")).in_file(path));
-    }
-    if len > bytes {
-        mark!("log_tail_cut");
-    } else {
-        // The same holds for an earlier cut: only a length that changes is written. No harm if
-        // there is no room for it.
-        let _ = file.set_len(bytes + 1);
-    }
-    file.set_len(bytes).map_err(|e| Error::io("cutting a log segment's tail", path, e))?;
-    write_again(file.as_ref(), path, seed, sealed)?;
-    file.sync_data().map_err(|e| Error::io("syncing a log segment", path, e))?;
-    Ok(file)
-}
-
-/// Makes the good part of a file durable as [`cut_tail`] does, and leaves what lies behind it.
-pub(crate) fn make_durable(io: &Io, path: &Path, seed: u32, good: &Sealed) -> Result<()> {
-    let file = io.disk.open_write(path).map_err(|e| Error::io("opening a log segment", path, e))?;
-    write_again(file.as_ref(), path, seed, good)?;
-    file.sync_data().map_err(|e| Error::io("syncing a log segment", path, e))
-}
-
-/// Bytes copied at a time by [`write_again`].
-const COPY_BYTES: usize = 256 << 10;
-
-/// Writes the good part of a file over itself; each piece is checked before it is written, since a
-/// read that went wrong must not become what the file holds.
-fn write_again(file: &dyn DiskFile, path: &Path, seed: u32, sealed: &Sealed) -> Result<()> {
-    let mut buffer = vec![0; COPY_BYTES.min(sealed.bytes as usize)];
-    let mut whole = Rolling::new(seed);
-    let mut sums = Vec::new();
-    let read = |buffer: &mut Vec<u8>, offset: u64| {
-        buffer.resize((sealed.bytes - offset).min(COPY_BYTES as u64) as usize, 0);
-        file.read_exact_at(buffer, offset).map_err(|e| Error::io("reading a log again", path, e))
-    };
-    let offsets = || (0..sealed.bytes).step_by(COPY_BYTES);
-    for offset in offsets() {
-        read(&mut buffer, offset)?;
-        whole.update(&buffer);
-        sums.push(crc(seed, &buffer));
-    }
-    let differs = |offset| {
-        Error::corruption("a log segment reads differently a second time")
-            .in_file(path)
-            .at_offset(offset)
-    };
-    if whole.value() != sealed.checksum {
-        return Err(differs(0));
-    }
-    for (offset, sum) in offsets().zip(sums) {
-        read(&mut buffer, offset)?;
-        if crc(seed, &buffer) != sum {
-            return Err(differs(offset));
+/// One write, tried again only where it was interrupted before it took anything.
+fn write_once(file: &dyn DiskFile, bytes: &[u8], offset: u64) -> std::io::Result<usize> {
+    loop {
+        match file.write_at(bytes, offset) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
         }
-        file.write_all_at(&buffer, offset)
-            .map_err(|e| Error::io("writing a log again", path, e))?;
     }
-    Ok(())
 }
 
 /// Whether the file system has no preallocation at all, so that trying again is of no use.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::io::fault_disk::{CallKind, Fault, FaultDisk, FaultPlan};
 use crate::io::memory_disk::{CrashMode, MemoryDisk};
-use crate::log::format::FRAME_OVERHEAD_BYTES;
+use crate::log::format::{FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES};
 use crate::log::reader::End;
 use crate::log::testing::{
     append, batch, disk, io, io_over, options, path, read_all, read_bytes, spec,
@@ -155,6 +155,38 @@ fn a_retried_append_never_mixes_with_the_failed_one() {
                 let (frames, _) = read_bytes(&bytes, options(1, None))
                     .unwrap_or_else(|e| panic!("{mode:?} {seed}: {e}"));
                 assert!(frames.is_empty() || frames == [(1, 1, second.clone())]);
+            }
+        }
+    }
+}
+
+/// A header that meets two sectors: the first as a short write left it, the second as the rest did,
+/// would look like damage.
+#[test]
+fn a_short_write_leaves_no_frame_of_two_pieces() {
+    let (first, second) = (batch(1, 1, 375), batch(2, 1, 200));
+    for preallocate_bytes in [0, 4096] {
+        let memory = disk();
+        let faults = FaultDisk::over(&memory);
+        let mut writer = create(&io_over(faults.clone()), preallocate_bytes);
+        memory.sync_dir_for_test();
+        append(&mut writer, 1, 1, &first, 0);
+        let room = 512 - writer.bytes() % 512;
+        assert!(room < FRAME_HEADER_BYTES as u64, "the next header meets two sectors: {room}");
+        let kind = Some(CallKind::Write);
+        let fault = Fault::ShortWrite;
+        faults.set_plan(Some(FaultPlan { kind, at: 1, fault, persistent: false }));
+        append(&mut writer, 2, 1, &second, 0);
+        faults.set_plan(Some(FaultPlan { kind, at: 1, fault, persistent: true }));
+        assert!(!writer.append_frames(&[frame(3, &second)], 0).unwrap_err().is_fatal());
+        faults.set_plan(None);
+        for mode in CrashMode::ALL {
+            for seed in 0..200 {
+                let bytes = memory.crash_image(mode, seed).contents(path(1));
+                let (frames, _) = read_bytes(&bytes, options(1, None))
+                    .unwrap_or_else(|e| panic!("{mode:?} {seed}: {e}"));
+                let all = [(1, 1, first.clone()), (2, 1, second.clone())];
+                assert!(all.starts_with(&frames), "{mode:?} {seed}");
             }
         }
     }
