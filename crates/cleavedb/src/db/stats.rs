@@ -192,7 +192,9 @@ pub struct Stats {
     pub read_amplification: f64,
     /// `disk_bytes` / `live_bytes`; 0 where there is nothing.
     pub space_amplification: f64,
-    /// Estimated bytes of the newest versions of all keys.
+    /// Estimated bytes of the newest versions of all keys. Records of value files that only
+    /// memtables name are not counted yet, so after many writes of separated values this is too
+    /// low, and the space amplification too high, until the next flush.
     pub live_bytes: u64,
     /// Bytes written in all files of the database. Room that holds nothing yet is not among them.
     pub disk_bytes: u64,
