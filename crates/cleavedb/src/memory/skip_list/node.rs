@@ -13,14 +13,16 @@ use crate::memory::arena::{ALIGNMENT, Arena};
 
 /// What every node begins with. The tower (`height` links), the key and the value follow.
 ///
-/// What a search looks at stands last, next to the links and the key: so most visits touch one
-/// cache line.
+/// What a search looks at (`keyspace`, `height`, `prefix`) stands last, next to the links: so most
+/// visits touch one cache line, and it is the one that [`Node::prefetch_next`] asks for.
 #[repr(C)]
 pub(crate) struct Header {
     /// A node somewhere before this one, usually the one right before; null for the head.
     before: AtomicPtr<Header>,
     seq: Seq,
     value_bytes: u32,
+    /// Holds what follows together, where the compiler would leave the hole within it.
+    _hole: u32,
     keyspace: u32,
     key_bytes: u16,
     height: u8,
@@ -67,6 +69,7 @@ impl<'a> Node<'a> {
             before: AtomicPtr::new(std::ptr::null_mut()),
             seq: parts.seq,
             value_bytes: parts.value.len() as u32,
+            _hole: 0,
             keyspace: parts.keyspace,
             key_bytes: parts.key.len() as u16,
             height: height as u8,
@@ -166,8 +169,9 @@ impl<'a> Node<'a> {
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             let next = self.at_level(level).load(Ordering::Relaxed);
+            let wanted = next.cast::<i8>().wrapping_add(std::mem::offset_of!(Header, prefix));
             // SAFETY: a prefetch reads nothing and never faults, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(next.cast()) };
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(wanted) };
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         let _ = level;
