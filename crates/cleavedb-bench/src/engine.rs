@@ -53,6 +53,11 @@ pub struct EngineStats {
     pub disk_bytes: u64,
     /// Estimated bytes of the newest versions.
     pub live_bytes: u64,
+    /// Bytes of the files that hold values apart from keys; 0 where there are none or the engine
+    /// does not tell.
+    pub value_file_bytes: u64,
+    /// Bytes of the records in these files that are still valid, as far as the engine knows.
+    pub value_live_bytes: u64,
     /// Bytes of memory in use.
     pub memory_bytes: u64,
     /// What it counted of its reads, by name; empty without [`Tuning::statistics`] and where the

@@ -1,6 +1,8 @@
 //! What a phase cost: latency distribution, processor time of the whole process, bytes moved to
 //! and from the device.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -182,6 +184,61 @@ impl DeviceBytes {
         Self {
             read: self.read.saturating_sub(earlier.read),
             written: self.written.saturating_sub(earlier.written),
+        }
+    }
+}
+
+/// Requests that a whole block device has done so far, by the kernel's account, for whomever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DeviceRequests {
+    /// Reads.
+    pub reads: u64,
+    /// Reads that were merged with a neighbour before they were sent, and are not in `reads`.
+    pub reads_merged: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+/// Unit in which the kernel counts, whatever the device's own is.
+const SECTOR_BYTES: u64 = 512;
+
+impl DeviceRequests {
+    /// Reads the account of the device that holds `path`; nothing where the kernel keeps none, as
+    /// for file systems that no single device holds.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        let device = std::fs::metadata(path).ok()?.dev();
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        Self::parse(&std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?)
+    }
+
+    /// Reads, merged, sectors, milliseconds, then the same of writes.
+    fn parse(line: &str) -> Option<Self> {
+        let figures: Vec<u64> =
+            line.split_whitespace().map_while(|figure| figure.parse().ok()).collect();
+        let at = |place: usize| figures.get(place).copied();
+        Some(Self {
+            reads: at(0)?,
+            reads_merged: at(1)?,
+            read_bytes: at(2)? * SECTOR_BYTES,
+            writes: at(4)?,
+            written_bytes: at(6)? * SECTOR_BYTES,
+        })
+    }
+
+    /// What was done after `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            reads: self.reads.saturating_sub(earlier.reads),
+            reads_merged: self.reads_merged.saturating_sub(earlier.reads_merged),
+            read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
+            writes: self.writes.saturating_sub(earlier.writes),
+            written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
         }
     }
 }

@@ -5,7 +5,8 @@
 //!   Runs that others disturbed are left out.
 //! - G2: runs with different plans are not mixed: each plan has a part of its own.
 
-mod plots;
+pub(crate) mod curves;
+pub(crate) mod plots;
 mod tables;
 
 use std::fmt::Write as _;
@@ -208,12 +209,12 @@ fn short(figure: f64) -> String {
     }
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Processor, memory and kernel of the machine that the page is made on.
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
@@ -228,7 +229,7 @@ fn machine() -> String {
     )
 }
 
-const HEAD: &str = "<!doctype html><html lang=en><head><meta charset=utf-8>\
+pub(crate) const HEAD: &str = "<!doctype html><html lang=en><head><meta charset=utf-8>\
 <meta name=viewport content=\"width=device-width\"><title>Engines compared</title><style>\
 body{font:14px sans-serif;margin:2em auto;padding:0 1em;max-width:1240px;color:#222}\
 table{border-collapse:collapse;margin:.5em 0}\

@@ -77,6 +77,16 @@ pub enum Phase {
     MixPut,
     /// Reads, puts, and changes of a part of a value as merge, zipfian.
     MixMerge,
+    /// Items in random order, each at most once, so that no cache of values can serve one.
+    ReadOnce,
+    /// The same, several in one call.
+    MultiGetOnce,
+    /// No engine: the load's pairs by a bare `write` each, a file for each thread.
+    BareWrites,
+    /// No engine: the load's pairs past the page cache, 1 MiB at a time, a file for each thread.
+    BareWritesDirect,
+    /// No engine: random pages of 4 KiB past the page cache, one at a time for each thread.
+    BareReads,
 }
 
 impl Phase {
@@ -111,7 +121,7 @@ impl Phase {
     ];
 
     /// Phases that only the papers' experiments need; `all` leaves them out.
-    pub const EXPERIMENTS: [Self; 7] = [
+    pub const EXPERIMENTS: [Self; 12] = [
         Self::FillReplace,
         Self::DeleteOnce,
         Self::ReadSeq,
@@ -119,6 +129,11 @@ impl Phase {
         Self::ReadComposite,
         Self::MixPut,
         Self::MixMerge,
+        Self::ReadOnce,
+        Self::MultiGetOnce,
+        Self::BareWrites,
+        Self::BareWritesDirect,
+        Self::BareReads,
     ];
 
     /// Every phase there is, in the order that the seeds of their choices have.
@@ -174,6 +189,11 @@ impl Phase {
             Self::ReadComposite => "readcomposite",
             Self::MixPut => "mixput",
             Self::MixMerge => "mixmerge",
+            Self::ReadOnce => "readonce",
+            Self::MultiGetOnce => "multigetonce",
+            Self::BareWrites => "barewrites",
+            Self::BareWritesDirect => "barewritesdirect",
+            Self::BareReads => "barereads",
         }
     }
 
@@ -183,9 +203,16 @@ impl Phase {
         match self {
             Self::Scan | Self::ScanReverse => "pairs",
             Self::SeekRandom | Self::SeekReverse => "seeks",
-            Self::MultiGet => "keys",
+            Self::MultiGet | Self::MultiGetOnce => "keys",
+            Self::BareReads => "pages",
             _ => "operations",
         }
+    }
+
+    /// Whether it asks no engine, only the device that holds the store: a limit for what follows.
+    #[must_use]
+    pub fn is_bare(self) -> bool {
+        matches!(self, Self::BareWrites | Self::BareWritesDirect | Self::BareReads)
     }
 
     /// Whether it writes, so that background work is waited for after it.

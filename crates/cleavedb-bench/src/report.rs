@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use crate::device::DeviceReport;
-use crate::measure::{DeviceBytes, LatencySummary};
+use crate::measure::{DeviceBytes, DeviceRequests, LatencySummary};
 use crate::phase::Phase;
 use crate::runner::Plan;
 
@@ -78,6 +78,9 @@ pub struct PhaseReport {
     /// Bytes this process asked the kernel to read and write, by whatever came from the page
     /// cache and by logs as well; memory maps do not count.
     pub process_bytes: DeviceBytes,
+    /// What the whole device that holds the store was asked for meanwhile, by the kernel's
+    /// account, whoever asked; absent where the kernel keeps none for this file system.
+    pub device_requests: Option<DeviceRequests>,
     /// Key and value bytes the workload wrote.
     pub user_bytes_written: u64,
     /// Bytes this process sent to the device by [`PhaseReport::user_bytes_written`]: the write
@@ -91,6 +94,13 @@ pub struct PhaseReport {
     pub timeline: Vec<(f64, u64)>,
     /// Disk bytes by the seconds since the phase began, settling included.
     pub disk_timeline: Vec<(f64, u64)>,
+    /// Bytes of files with values apart, by the seconds since the phase began; empty where there
+    /// are none.
+    pub value_timeline: Vec<(f64, u64)>,
+    /// Most disk bytes at any look.
+    pub disk_bytes_max: u64,
+    /// Most bytes of files with values apart at any look.
+    pub value_file_bytes_max: u64,
     /// What the engine counted of its reads in this phase, by name, where it was asked to.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub read_counters: BTreeMap<String, u64>,
@@ -100,6 +110,12 @@ pub struct PhaseReport {
     pub space_amplification: f64,
     /// Disk bytes after the phase.
     pub disk_bytes: u64,
+    /// Bytes of files with values apart after the phase.
+    pub value_file_bytes: u64,
+    /// Bytes of the valid records in them, as far as the engine knows.
+    pub value_live_bytes: u64,
+    /// Bytes of the newest versions, as the engine estimates.
+    pub live_bytes: u64,
     /// Memory the engine says it uses after the phase.
     pub memory_bytes: u64,
 }

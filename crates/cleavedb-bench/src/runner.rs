@@ -6,6 +6,7 @@
 //!   afterwards and reported as settling, and counts in processor time and bytes written.
 //! - R3: a time limit ends any phase but a load: what follows needs the load whole.
 
+mod bare;
 mod drive;
 mod watch;
 
@@ -27,6 +28,7 @@ use crate::measure::{
 };
 use crate::phase::Phase;
 use crate::report::{PhaseReport, Report};
+use crate::runner::bare::Bare;
 use crate::workload::{Generator, Mix, Shape};
 
 /// How often the observer hears of progress.
@@ -64,6 +66,9 @@ pub struct Plan {
     pub seek_pairs: usize,
     /// Pairs in one run of a scan.
     pub scan_pairs: usize,
+    /// Items that `readonce` and `multigetonce` pass over: what phases before them have read.
+    #[serde(default)]
+    pub skip: u64,
     /// Seed of keys, values and choices.
     pub seed: u64,
     /// Bytes of the device probe's file.
@@ -98,6 +103,7 @@ impl Default for Plan {
             multi_get_keys: 32,
             seek_pairs: 50,
             scan_pairs: 10_000,
+            skip: 0,
             seed: 1,
             device_bytes: Probe::default().file_bytes,
             device_seconds: Probe::default().read_time.as_secs_f64(),
@@ -115,6 +121,7 @@ impl Plan {
             operations: self.operations,
             seek_pairs: self.seek_pairs,
             scan_pairs: self.scan_pairs,
+            skip: self.skip,
             threads: self.threads.max(1),
             zipf_exponent: self.zipf_exponent,
             mix: self.mix,
@@ -188,12 +195,14 @@ pub fn run_steps(
     let data =
         Dataset::new(plan.num, plan.value_bytes, plan.seed).with_mixed_sizes(plan.mixed_values);
     let items = AtomicU64::new(plan.num.max(1));
+    let bare = Bare::beside(dir);
     for (plan, &phase) in steps.iter().flat_map(|step| step.phases.iter().map(move |p| (step, p))) {
         if phase == Phase::Device {
             report.device = Some(probe_device(plan, dir, observer)?);
             continue;
         }
-        let stage = Stage { plan, phase, engine: engine.as_ref(), data: &data, items: &items };
+        let engine = engine.as_ref();
+        let stage = Stage { plan, phase, engine, data: &data, items: &items, bare: &bare };
         let figures = stage.run(observer).with_context(|| format!("phase {phase}"))?;
         report.phases.push(figures);
         observer.finished(phase);
@@ -257,6 +266,7 @@ struct Stage<'a> {
     engine: &'a dyn Engine,
     data: &'a Dataset,
     items: &'a AtomicU64,
+    bare: &'a Bare,
 }
 
 /// What the threads of a phase share.
@@ -270,30 +280,26 @@ struct Progress {
 impl Stage<'_> {
     fn run(&self, observer: &mut dyn Observer) -> Result<PhaseReport> {
         observer.started(self.phase, self.plan.shape().steps(self.phase));
+        self.bare.prepare(self.phase, self.data).context("preparing files beside the store")?;
         let stats_before = self.engine.stats();
         let mut watch = watch::Watch::begin(self.engine, !self.plan.counted);
         phase_boundary(0);
         let (processor_before, device_before) = (processor_time(), DeviceBytes::now());
-        let asked_before = DeviceBytes::asked();
+        let (asked_before, requests_before) = (DeviceBytes::asked(), self.bare.requests());
         let start = Instant::now();
         let outcome = self.work(start, &mut watch, observer)?;
         let ended = outcome.ended.unwrap_or_else(Instant::now);
         let seconds = ended.duration_since(start).as_secs_f64().max(1e-9);
-        let mut settle_seconds = 0.0;
-        if self.phase.writes() && !self.plan.abandoned {
-            observer.settling(self.phase);
-            let settling = Instant::now();
-            self.engine.flush()?;
-            self.engine.settle()?;
-            settle_seconds = settling.elapsed().as_secs_f64();
-        }
+        let settle_seconds = self.settle(observer)?;
         let processor = processor_time().saturating_sub(processor_before);
         let device_bytes = DeviceBytes::now().since(device_before);
         let process_bytes = DeviceBytes::asked().since(asked_before);
+        let requests = self.bare.requests().zip(requests_before);
+        let device_requests = requests.map(|(after, before)| after.since(before));
         phase_boundary(1);
         let stats = self.engine.stats();
         let operations = outcome.operations.max(1) as f64;
-        let (disk_timeline, waits) = watch.finish(outcome.long.count, outcome.long.longest);
+        let seen = watch.finish(outcome.long.count, outcome.long.longest);
         Ok(PhaseReport {
             phase: self.phase,
             unit: self.phase.unit(),
@@ -310,6 +316,7 @@ impl Stage<'_> {
             cpu_us_per_operation: processor.as_secs_f64() * 1e6 / operations,
             device_bytes,
             process_bytes,
+            device_requests,
             user_bytes_written: outcome.written,
             device_write_amplification: crate::engine::ratio(device_bytes.written, outcome.written),
             write_amplification: if self.phase.writes() {
@@ -319,12 +326,33 @@ impl Stage<'_> {
             },
             space_amplification: stats.space_amplification(),
             timeline: outcome.timeline.into_looks(),
-            disk_timeline,
-            waits,
+            disk_timeline: seen.disk,
+            value_timeline: seen.values,
+            disk_bytes_max: seen.disk_max,
+            value_file_bytes_max: seen.values_max,
+            waits: seen.waits,
             read_counters: read_counters(stats_before.read_counters, &stats),
             disk_bytes: stats.disk_bytes,
+            value_file_bytes: stats.value_file_bytes,
+            value_live_bytes: stats.value_live_bytes,
+            live_bytes: stats.live_bytes,
             memory_bytes: stats.memory_bytes,
         })
+    }
+
+    /// Waits for what is still owed after the last operation; gives the seconds.
+    fn settle(&self, observer: &mut dyn Observer) -> Result<f64> {
+        if self.phase.is_bare() {
+            return self.bare.finish(self.phase);
+        }
+        if !self.phase.writes() || self.plan.abandoned {
+            return Ok(0.0);
+        }
+        observer.settling(self.phase);
+        let settling = Instant::now();
+        self.engine.flush()?;
+        self.engine.settle()?;
+        Ok(settling.elapsed().as_secs_f64())
     }
 
     /// Runs the threads, tells the observer, and adds their outcomes up.
@@ -389,6 +417,9 @@ impl Stage<'_> {
     }
 
     fn thread(&self, thread: usize, progress: &Progress) -> Result<Outcome> {
+        if self.phase.is_bare() {
+            return self.bare.thread(self.phase, &self.plan.shape(), thread, progress);
+        }
         let generator = Generator::new(self.phase, self.plan.shape(), thread, self.items);
         drive::Driver::new(self.engine, self.data, self.plan, self.phase).run(generator, progress)
     }

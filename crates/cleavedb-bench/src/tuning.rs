@@ -27,6 +27,10 @@ pub struct Tuning {
     pub age_cutoff: Option<f64>,
     /// Share of garbage from which value files are cleaned.
     pub garbage_share: Option<f64>,
+    /// Bytes of files with values apart by bytes of the valid records in them, at most.
+    pub space_amplification_max: Option<f64>,
+    /// Bytes of unflushed log from which memtables are flushed.
+    pub replay_bytes_max: Option<u64>,
     /// Whether scans read values stored apart many at a time.
     pub prefetch: Option<bool>,
     /// Whether merges overwrite parts of values, rather than add to numbers.

@@ -101,6 +101,8 @@ pub struct Shape {
     pub seek_pairs: usize,
     /// Pairs in one run of `scan` and `scanreverse`.
     pub scan_pairs: usize,
+    /// Items passed over at the beginning of the random order by `readonce` and `multigetonce`.
+    pub skip: u64,
     /// Threads.
     pub threads: usize,
     /// Exponent of the zipfian phases.
@@ -117,7 +119,7 @@ impl Shape {
     pub fn steps(&self, phase: Phase) -> u64 {
         match phase {
             Phase::Device => 0,
-            Phase::FillReplace => self.num,
+            Phase::FillReplace | Phase::BareWrites | Phase::BareWritesDirect => self.num,
             phase if phase.fills() => self.num,
             Phase::Scan | Phase::ScanReverse => self.num.div_ceil(self.scan_pairs.max(1) as u64),
             Phase::SeekRandom | Phase::SeekReverse | Phase::YcsbE => {
@@ -128,7 +130,7 @@ impl Shape {
     }
 
     /// The steps of a phase that fall to one thread.
-    fn share(&self, phase: Phase, thread: usize) -> Range<u64> {
+    pub(crate) fn share(&self, phase: Phase, thread: usize) -> Range<u64> {
         let (steps, threads) = (u128::from(self.steps(phase)), self.threads.max(1) as u128);
         let bound = |thread: usize| (steps * thread as u128 / threads) as u64;
         bound(thread)..bound(thread + 1)
@@ -248,6 +250,12 @@ impl<'a> Generator<'a> {
         Step::ChangePart { item, version: self.version, part, merged }
     }
 
+    /// The item at a place of the random order, counted from where phases before have ended.
+    fn passed(&self, index: u64) -> u64 {
+        let num = self.shape.num.max(1);
+        self.order.apply(index.wrapping_add(self.shape.skip) % num)
+    }
+
     fn run(&self, index: u64, reverse: bool) -> Step {
         let pairs = self.shape.scan_pairs.max(1) as u64;
         let first = (index * pairs).min(self.shape.num.saturating_sub(1));
@@ -264,7 +272,9 @@ impl Iterator for Generator<'_> {
         let index = self.range.next()?;
         let phase = self.phase;
         let step = match phase {
-            Phase::Device => return None,
+            Phase::Device | Phase::BareWrites | Phase::BareWritesDirect | Phase::BareReads => {
+                return None;
+            }
             Phase::FillSeq => self.put(index),
             Phase::FillRandom | Phase::FillBatch => self.put(self.order.apply(index)),
             Phase::FillSorted => self.put_sorted(index),
@@ -284,6 +294,8 @@ impl Iterator for Generator<'_> {
             Phase::MixPut => self.mixed(false),
             Phase::MixMerge => self.mixed(true),
             Phase::Up2x => self.count_or_read(),
+            Phase::ReadOnce => Step::Get(self.passed(index)),
+            Phase::MultiGetOnce => Step::GetTogether(self.passed(index)),
             Phase::ReadMissing => Step::GetMissing(self.choose()),
             Phase::MultiGet => Step::GetTogether(self.choose()),
             Phase::SeekRandom | Phase::SeekReverse => {

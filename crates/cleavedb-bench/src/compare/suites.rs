@@ -32,7 +32,8 @@ pub struct All {
     /// The others, with commas, or `all` for all that are there.
     #[arg(long, default_value = "all")]
     pub against: String,
-    /// Suites, with commas; all by default.
+    /// Suites, with commas; `values` stands for those of values stored apart. Without this, all
+    /// but these.
     #[arg(long)]
     pub suites: Option<String>,
     /// Rounds; in each, every engine runs once in every form.
@@ -64,6 +65,8 @@ struct Suite {
     sync: bool,
     /// Share of the scale's items.
     items: f64,
+    /// Engines where all are asked for.
+    against: &'static str,
 }
 
 /// Each begins with an empty store.
@@ -118,15 +121,49 @@ const SUITES: &[Suite] = &[
     },
 ];
 
+/// Loads of values stored apart, each against the engines that are held against it. Only run when
+/// named: others have most of it.
+const VALUES: &[Suite] = &[
+    Suite {
+        name: "values by one thread",
+        phases: "fillrandom",
+        threads: 1,
+        against: SEPARATING,
+        ..Suite::COMMON
+    },
+    Suite {
+        name: "values by two threads",
+        phases: "fillrandom",
+        against: SEPARATING,
+        ..Suite::COMMON
+    },
+    Suite {
+        name: "values in sorted batches",
+        phases: "fillsorted",
+        against: "lmdb,redb",
+        ..Suite::COMMON
+    },
+];
+
+/// RocksDB, and engines that keep values apart.
+const SEPARATING: &str = "rocksdb,rocksdb-blob,fjall-blob";
+
 impl Suite {
-    const COMMON: Self =
-        Self { name: "", phases: "", value_bytes: 1_024, threads: 2, sync: false, items: 1.0 };
+    const COMMON: Self = Self {
+        name: "",
+        phases: "",
+        value_bytes: 1_024,
+        threads: 2,
+        sync: false,
+        items: 1.0,
+        against: "all",
+    };
 
     fn args(&self, all: &All) -> Args {
         let num = ((ITEMS * all.scale * self.items) as u64).max(ITEMS_MIN);
         Args {
             engine: all.engine.clone(),
-            against: all.against.clone(),
+            against: if all.against == "all" { self.against.into() } else { all.against.clone() },
             phases: self.phases.to_owned(),
             num,
             ops: None,
@@ -152,13 +189,22 @@ impl Suite {
 /// The suites asked for.
 fn chosen(all: &All) -> Result<Vec<&'static Suite>> {
     let Some(names) = &all.suites else { return Ok(SUITES.iter().collect()) };
-    let one = |name: &str| {
-        SUITES.iter().find(|suite| suite.name == name).with_context(|| {
-            let known: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
-            format!("there is no suite '{name}'; choose from {}", known.join("; "))
-        })
-    };
-    names.split(',').map(str::trim).map(one).collect()
+    let mut suites = Vec::new();
+    for name in names.split(',').map(str::trim) {
+        if name == "values" {
+            suites.extend(VALUES);
+            continue;
+        }
+        suites.push(every().find(|suite| suite.name == name).with_context(|| {
+            let known: Vec<_> = every().map(|suite| suite.name).collect();
+            format!("there is no suite '{name}'; choose from {}; values", known.join("; "))
+        })?);
+    }
+    Ok(suites)
+}
+
+fn every() -> impl Iterator<Item = &'static Suite> {
+    SUITES.iter().chain(VALUES)
 }
 
 /// Runs everything and writes the three files after each suite, so that a comparison that is

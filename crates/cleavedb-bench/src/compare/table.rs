@@ -103,8 +103,8 @@ pub(super) fn ratios(one: (usize, &str), other: (usize, &str), rounds: &Rounds<V
     );
     out.push_str(
         "| phase | A /s | B /s | A/B | CPU us A | CPU us B | A/B | device WA A | device WA B \
-         | device read, written A | B |\n\
-         |---|---:|---:|---|---:|---:|---|---:|---:|---:|---:|\n",
+         | own WA A | own WA B | device read, written A | B |\n\
+         |---|---:|---:|---|---:|---:|---|---:|---:|---:|---:|---:|---:|\n",
     );
     let phases = a.get("phases").and_then(Value::as_array).map_or(0, Vec::len);
     for phase in 0..phases {
@@ -141,10 +141,11 @@ fn row(pairs: &Pairs<'_>, phase: usize) -> String {
     let (speed, cpu) = ("operations_per_second", "cpu_us_per_operation");
     let ((sa, sb), (ca, cb)) = (sides(speed), sides(cpu));
     let (wa, wb) = sides("device_write_amplification");
+    let (oa, ob) = sides("write_amplification");
     let (ours, theirs): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
     let (da, db) = (moved(&ours, phase), moved(&theirs, phase));
     format!(
-        "| {} | {sa} | {sb} | {} | {ca} | {cb} | {} | {wa} | {wb} | {da} | {db} |\n",
+        "| {} | {sa} | {sb} | {} | {ca} | {cb} | {} | {wa} | {wb} | {oa} | {ob} | {da} | {db} |\n",
         name.unwrap_or("?"),
         ratio(pairs, phase, speed),
         ratio(pairs, phase, cpu),

@@ -7,6 +7,7 @@ use anyhow::Result;
 use cleavedb::{Batch, Compression, Db, Durability, Keyspace, KeyspaceOptions, Options, operators};
 
 use crate::engine::{Engine, EngineStats, Settings, WriteBatch};
+use crate::tuning::Tuning;
 
 /// Keyspace that holds the benchmark's pairs.
 const KEYSPACE: &str = "bench";
@@ -40,7 +41,14 @@ fn open_with(
     separate: impl FnOnce(KeyspaceOptions) -> KeyspaceOptions,
 ) -> Result<Box<dyn Engine>> {
     let durability = if settings.sync { Durability::Sync } else { Durability::Buffered };
-    let db = Options::new()
+    let tuning = &settings.tuning;
+    let mut takes = vec!["merges_parts", "statistics", "separate_at", "prefetch"];
+    let mut options = Options::new();
+    if let Some(most) = tuning.space_amplification_max {
+        options = options.space_amplification_max(most);
+        takes.push("space_amplification_max");
+    }
+    let db = sized(options, settings, &mut takes)
         .memory_budget(settings.memory_budget)
         .durability(durability)
         .direct_reads(settings.direct)
@@ -68,10 +76,40 @@ fn open_with(
         settings.memory_budget,
         settings.background_threads,
         if settings.compressed { "default" } else { "none" },
-        settings.tuning.not_taken(&["merges_parts", "statistics", "separate_at", "prefetch"]),
+        taken(&settings.tuning, &takes) + &settings.tuning.not_taken(&takes),
         direct = settings.direct,
     );
     Ok(Box::new(Cleave { db, pairs, durability, prefetch, settings }))
+}
+
+/// Sizes of structures that the public options do not name.
+#[cfg(feature = "widths")]
+fn sized(options: Options, settings: &Settings, takes: &mut Vec<&'static str>) -> Options {
+    let tuning = &settings.tuning;
+    if tuning.memtable_bytes.is_none() && tuning.replay_bytes_max.is_none() {
+        return options;
+    }
+    let mut widths = cleavedb::sim::Widths::for_budget(settings.memory_budget);
+    widths.memtable_bytes = tuning.memtable_bytes.unwrap_or(widths.memtable_bytes);
+    widths.replay_bytes_max = tuning.replay_bytes_max.unwrap_or(widths.replay_bytes_max);
+    takes.extend(["memtable_bytes", "replay_bytes_max"]);
+    options.widths(widths)
+}
+
+/// Without the feature `widths` there are none that could be set.
+#[cfg(not(feature = "widths"))]
+fn sized(options: Options, _: &Settings, _: &mut Vec<&'static str>) -> Options {
+    options
+}
+
+/// What was asked for and taken, beyond what is printed anyway.
+fn taken(tuning: &Tuning, takes: &[&str]) -> String {
+    let names = ["space_amplification_max", "memtable_bytes", "replay_bytes_max"];
+    let taken = tuning
+        .asked()
+        .into_iter()
+        .filter(|(name, _)| names.contains(&name.as_str()) && takes.contains(&name.as_str()));
+    taken.map(|(name, value)| format!(" {name}={value}")).collect()
 }
 
 impl Engine for Cleave {
@@ -162,6 +200,8 @@ impl Engine for Cleave {
             bytes_written: stats.bytes_written.values().sum(),
             disk_bytes: stats.disk_bytes,
             live_bytes: stats.live_bytes,
+            value_file_bytes: stats.values.file_bytes,
+            value_live_bytes: stats.values.live_bytes,
             memory_bytes: self.db.memory_usage().get("total").copied().unwrap_or(0),
             // Its statistics are kept always, and are all in the detail.
             read_counters: BTreeMap::new(),

@@ -4,12 +4,15 @@
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::inserts::{self, Inserts, Way};
 use super::{Experiment, Part, Step};
+use crate::data::Dataset;
+use crate::distribution::Permutation;
+use crate::engine::Settings;
 use crate::engines;
 use crate::runner::{Plan, Silent, run_steps};
 
@@ -30,6 +33,9 @@ pub struct Stretch {
     pub crashes: bool,
     /// Whether the store was left by a crash.
     pub recovers: bool,
+    /// Whether the page cache forgets the store's files before it is opened.
+    #[serde(default)]
+    pub forgets: bool,
     /// Pages to insert into a file, instead of steps on an engine.
     #[serde(default)]
     pub inserts: Option<(Way, Inserts)>,
@@ -43,7 +49,7 @@ pub fn stretches(experiment: &Experiment, part: &Part, engine: &str) -> Result<V
     let mut plan = Plan { engine: engine.to_owned(), ..part.plan.clone() };
     // An engine that cannot go past the page cache goes through it; its settings say so.
     plan.settings.direct &= engines::find(engine)?.direct;
-    let empty = |recovers| Stretch {
+    let empty = |plan: &Plan, recovers, forgets| Stretch {
         experiment: experiment.name.to_owned(),
         part: part.name.clone(),
         plan: plan.clone(),
@@ -51,9 +57,10 @@ pub fn stretches(experiment: &Experiment, part: &Part, engine: &str) -> Result<V
         steps: Vec::new(),
         crashes: false,
         recovers,
+        forgets,
         inserts: None,
     };
-    let (mut done, mut current) = (Vec::new(), empty(false));
+    let (mut done, mut current) = (Vec::new(), empty(&plan, false, false));
     for step in &part.steps {
         match step {
             Step::Run { label, plan: own } => {
@@ -62,10 +69,14 @@ pub fn stretches(experiment: &Experiment, part: &Part, engine: &str) -> Result<V
                 current.labels.push(label.clone());
                 current.steps.push(own);
             }
-            Step::Crash => {
-                let next = empty(true);
-                let before = std::mem::replace(&mut current, next);
+            Step::Crash { cold } => {
+                let before = std::mem::replace(&mut current, empty(&plan, true, *cold));
                 done.push(Stretch { crashes: true, ..before });
+            }
+            Step::Reopen(settings) => {
+                let direct = settings.direct && engines::find(engine)?.direct;
+                plan.settings = Settings { direct, ..(**settings).clone() };
+                done.push(std::mem::replace(&mut current, empty(&plan, false, false)));
             }
         }
     }
@@ -84,6 +95,7 @@ impl Stretch {
             steps: Vec::new(),
             crashes: false,
             recovers: false,
+            forgets: false,
             inserts: Some((way, inserts.clone())),
         }
     }
@@ -112,24 +124,59 @@ pub fn run_stretch(stretch: &Stretch, dir: &Path) -> Result<Value> {
         name_report(&mut value, stretch, None);
         return Ok(value);
     }
-    let before = Instant::now();
     // Opened once more for the time alone: a run has other things to do first.
-    let open_seconds = if stretch.recovers {
-        let engine = engines::open(&stretch.plan.engine, dir, &stretch.plan.settings);
-        let seconds = before.elapsed().as_secs_f64();
-        drop(engine.with_context(what)?);
-        Some(seconds)
-    } else {
-        None
-    };
+    let recovered =
+        if stretch.recovers { Some(recover(stretch, dir).with_context(what)?) } else { None };
     let report = run_steps(&stretch.plan, &stretch.steps, dir, &mut Silent).with_context(what)?;
     let mut value = serde_json::to_value(&report)?;
-    name_report(&mut value, stretch, open_seconds);
+    name_report(&mut value, stretch, recovered);
     Ok(value)
 }
 
+/// Seconds from opening a store that was left by a crash to having it open, and to having read
+/// what was stored last.
+#[derive(Clone, Copy, Debug)]
+struct Recovered {
+    open_seconds: f64,
+    first_get_seconds: f64,
+}
+
+fn recover(stretch: &Stretch, dir: &Path) -> Result<Recovered> {
+    let plan = &stretch.plan;
+    let data = Dataset::new(plan.num, plan.value_bytes, plan.seed);
+    let num = plan.num.max(1);
+    // The end of a random load: the end of the log.
+    let key = data.key(Permutation::new(num, plan.seed).apply(num - 1));
+    if stretch.forgets {
+        forget_files(dir).context("emptying the page cache of the store")?;
+    }
+    let before = Instant::now();
+    let engine = engines::open(&plan.engine, dir, &plan.settings)?;
+    let open_seconds = before.elapsed().as_secs_f64();
+    let mut right = false;
+    engine.get(&key, &mut |value| right = data.is_value_of(&key, value))?;
+    let first_get_seconds = before.elapsed().as_secs_f64();
+    ensure!(right, "key {} is lost or wrong after the crash", key.escape_ascii());
+    Ok(Recovered { open_seconds, first_get_seconds })
+}
+
+/// Syncs the files of a store, and has the page cache forget them.
+fn forget_files(dir: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            forget_files(&entry.path())?;
+        } else if entry.file_type()?.is_file() {
+            let file = std::fs::File::open(entry.path())?;
+            rustix::fs::fdatasync(&file)?;
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+        }
+    }
+    Ok(())
+}
+
 /// Puts the names of a stretch into its report.
-fn name_report(report: &mut Value, stretch: &Stretch, open_seconds: Option<f64>) {
+fn name_report(report: &mut Value, stretch: &Stretch, recovered: Option<Recovered>) {
     if let Some(fields) = report.as_object_mut() {
         // A run without an engine has no report of its own plan.
         fields.entry("plan").or_insert_with(|| json!(stretch.plan));
@@ -137,7 +184,10 @@ fn name_report(report: &mut Value, stretch: &Stretch, open_seconds: Option<f64>)
         fields.insert("part".to_owned(), json!(stretch.part));
         fields.insert("contender".to_owned(), json!(stretch.plan.engine));
         fields.insert("labels".to_owned(), json!(stretch.labels));
+        let open_seconds = recovered.map(|times| times.open_seconds);
         fields.insert("open_seconds".to_owned(), json!(open_seconds));
+        let first_get_seconds = recovered.map(|times| times.first_get_seconds);
+        fields.insert("first_get_seconds".to_owned(), json!(first_get_seconds));
     }
 }
 
@@ -166,40 +216,59 @@ pub struct PartResult {
 pub fn run_all(
     experiment: &Experiment,
     engines: &[String],
+    one: impl FnMut(&Stretch, &Path) -> Result<Value>,
+    folder: impl FnMut() -> Result<Box<dyn AsRef<Path>>>,
+) -> Result<Vec<PartResult>> {
+    run_each(experiment, engines, one, folder, |_| None, |_| Ok(()))
+}
+
+/// The same; what `kept` has the reports of is not run again, and `after` hears of all results
+/// after each part.
+///
+/// # Errors
+/// As of [`run_all`], and those of `after`.
+pub fn run_each(
+    experiment: &Experiment,
+    engines: &[String],
     mut one: impl FnMut(&Stretch, &Path) -> Result<Value>,
     mut folder: impl FnMut() -> Result<Box<dyn AsRef<Path>>>,
+    kept: impl Fn(&[Stretch]) -> Option<Vec<Value>>,
+    mut after: impl FnMut(&[PartResult]) -> Result<()>,
 ) -> Result<Vec<PartResult>> {
     let mut results = Vec::new();
+    let mut all = |stretches: &[Stretch]| -> Result<Vec<Value>> {
+        if let Some(reports) = kept(stretches) {
+            return Ok(reports);
+        }
+        let dir = folder()?;
+        let store = (*dir).as_ref().join("store");
+        stretches.iter().map(|stretch| one(stretch, &store)).collect()
+    };
     for part in &experiment.parts {
         let mut by_engine = Vec::new();
         if let Some(inserts) = &part.inserts {
             for way in Way::ALL {
-                let dir = folder()?;
-                let stretch = Stretch::of_inserts(experiment, part, way, inserts);
-                let report = one(&stretch, &(*dir).as_ref().join("store"))?;
-                let came = match report.get("refused").and_then(Value::as_str) {
+                let reports = all(&[Stretch::of_inserts(experiment, part, way, inserts)])?;
+                let refused = reports.first().and_then(|report| report.get("refused")?.as_str());
+                let came = match refused {
                     Some(why) => Came::NotRun(why.to_owned()),
-                    None => Came::Reports(vec![report]),
+                    None => Came::Reports(reports),
                 };
                 by_engine.push((way.name().to_owned(), came));
             }
             results.push(PartResult { part: part.clone(), by_engine });
+            after(&results)?;
             continue;
         }
         for engine in engines {
             let came = match part.obstacle(engine) {
                 Some(why) => Came::NotRun(why.to_owned()),
-                None => {
-                    let dir = folder()?;
-                    let store = (*dir).as_ref().join("store");
-                    let stretches = stretches(experiment, part, engine)?;
-                    let reports = stretches.iter().map(|stretch| one(stretch, &store));
-                    Came::Reports(reports.collect::<Result<_>>()?)
-                }
+                None => Came::Reports(all(&stretches(experiment, part, engine)?)?),
             };
             by_engine.push((engine.clone(), came));
         }
         results.push(PartResult { part: part.clone(), by_engine });
+        after(&results)?;
     }
     Ok(results)
 }

@@ -54,6 +54,7 @@ pub(super) fn experiment(scale: Scale) -> Experiment {
     parts.push(insert_range(scale));
     Experiment {
         name: "flexdb",
+        of_paper: true,
         setup: "64 GB in pairs of 91 (ZippyDB), 154 (UDB) and 424 bytes (SYS); memtable 1 GiB, \
                 cache 16 GiB, 4 clients, zipfian 0.99, buffered I/O, writes not synced one by \
                 one; nothing separated (separate_at not set)"
@@ -203,7 +204,7 @@ fn recovery(scale: Scale) -> Part {
     let steps = vec![
         Step::phase(&base, Phase::FillRandom),
         Step::operations(&base, Phase::OverwriteZipf, (base.num / 20).max(1)),
-        Step::Crash,
+        Step::Crash { cold: false },
         Step::operations(&base, Phase::ReadRandom, 100),
     ];
     Part::new("recovery", "FlexDB 7.8 s or 1.9 s by its rebuilding step; KVell 64 s", base, steps)

@@ -77,6 +77,7 @@ pub(super) fn experiment(scale: Scale) -> Experiment {
     parts.extend(crashes(scale));
     Experiment {
         name: "kdsep",
+        of_paper: true,
         setup: "100 GiB of 24 + 1,000 bytes, 200 million operations, parts of 100 bytes, zipfian \
                 0.99; memtable 64 MiB, files of 16 MiB, 8 background threads, direct I/O, 4 GiB of \
                 memory; bases RocksDB, BlobDB and a value log of the authors (vLogDB); the \
@@ -134,7 +135,7 @@ fn workloads(scale: Scale) -> Vec<Part> {
     let mixes = [("A", 50), ("B", 95), ("F", 50)].map(|(name, read)| {
         let Step::Run { plan, .. } = mixed(&base, Phase::MixMerge, percent(read), operations)
         else {
-            return Step::Crash;
+            return Step::Crash { cold: false };
         };
         Step::run(format!("{name}M: {read} % reads, {} % merges", 100 - read), *plan)
     });
@@ -232,7 +233,7 @@ fn crashes(scale: Scale) -> Vec<Part> {
         let mix = Mix { read_permille, put_permille, ..Mix::default() };
         let steps = vec![
             mixed(&base, Phase::MixMerge, mix, scale.count(OPERATIONS)),
-            Step::Crash,
+            Step::Crash { cold: false },
             Step::operations(&base, Phase::ReadRandom, 100),
         ];
         part(

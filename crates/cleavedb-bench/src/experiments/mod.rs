@@ -1,5 +1,6 @@
 //! The experiments of the five papers that CleaveDB learns from, as data: parts with the papers'
-//! sizes, thresholds and phases, over the same runner and engines as every other measurement.
+//! sizes, thresholds and phases, over the same runner and engines as every other measurement. One
+//! more, `values`, has no paper: it holds values stored apart against what the device can do.
 //!
 //! - X1: pair sizes, ratios, thresholds and thread counts are the paper's; numbers of items and
 //!   operations, and sizes of memory and files, are the paper's times one factor, with a least
@@ -15,8 +16,12 @@ mod flexdb;
 pub mod inserts;
 mod kdsep;
 mod novkv;
+#[cfg(feature = "peers")]
+mod page;
 mod reads;
+mod sections;
 mod table;
+mod values;
 mod wayfinder;
 mod wisckey;
 
@@ -24,6 +29,7 @@ use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::data::KEY_BYTES;
+use crate::engine::Settings;
 use crate::phase::Phase;
 use crate::runner::Plan;
 use crate::tuning::Tuning;
@@ -130,9 +136,14 @@ pub enum Step {
         /// Its one phase, operations, threads, shares.
         plan: Box<Plan>,
     },
-    /// The process ends as if killed, without closing the store; the next step opens it again, and
-    /// how long that takes is measured.
-    Crash,
+    /// The process is killed (`SIGKILL`) without closing the store; the next step opens it again,
+    /// and how long that takes, and the first get with it, is measured.
+    Crash {
+        /// Whether the page cache forgets the store's files in between.
+        cold: bool,
+    },
+    /// The store is closed and opened again with these settings, its caches empty.
+    Reopen(Box<Settings>),
 }
 
 impl Step {
@@ -161,8 +172,21 @@ impl Step {
 pub enum Need {
     /// Values stored apart whose cleaning can be switched off.
     CleaningOff,
-    /// Files that a killed process leaves behind.
+    /// Files that outlive the process.
     Files,
+    /// A bound on the bytes of files with values apart.
+    SpaceBound,
+}
+
+/// Where a part stands among others that differ in one figure: they make a curve.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Curve {
+    /// What the parts have in common.
+    pub name: String,
+    /// What the figure is.
+    pub axis: String,
+    /// The figure.
+    pub at: f64,
 }
 
 /// One part of an experiment: settings, items, steps on one store.
@@ -185,6 +209,8 @@ pub struct Part {
     pub lacks: Option<String>,
     /// What is otherwise than in the paper.
     pub note: Option<String>,
+    /// Where it stands on a curve.
+    pub curve: Option<Curve>,
 }
 
 impl Part {
@@ -193,7 +219,17 @@ impl Part {
     pub fn new(name: impl Into<String>, paper: &str, plan: Plan, steps: Vec<Step>) -> Self {
         let (name, paper) = (name.into(), paper.to_owned());
         let needs = Vec::new();
-        Self { name, paper, plan, steps, inserts: None, needs, lacks: None, note: None }
+        Self {
+            name,
+            paper,
+            plan,
+            steps,
+            inserts: None,
+            needs,
+            lacks: None,
+            note: None,
+            curve: None,
+        }
     }
 
     /// A part without engines: `operations` pages inserted, for `seconds` at most.
@@ -218,11 +254,28 @@ impl Part {
         self
     }
 
+    /// The same as a point of a curve.
+    #[must_use]
+    pub fn at(mut self, name: &str, axis: &str, at: f64) -> Self {
+        self.curve = Some(Curve { name: name.to_owned(), axis: axis.to_owned(), at });
+        self
+    }
+
     /// The same with pairs of which the paper's keys are not as long as those here.
     #[must_use]
     pub fn with_pairs(mut self, pair: Pair) -> Self {
         self.note = pair.note();
         self
+    }
+
+    /// Makes every step go past the page cache.
+    pub fn go_direct(&mut self) {
+        self.plan.settings.direct = true;
+        for step in &mut self.steps {
+            if let Step::Reopen(settings) = step {
+                settings.direct = true;
+            }
+        }
     }
 
     /// Bytes of keys and values of the items.
@@ -235,11 +288,14 @@ impl Part {
     #[must_use]
     pub fn obstacle(&self, engine: &str) -> Option<&'static str> {
         self.needs.iter().find_map(|need| match need {
-            Need::Files if engine == "memory" => Some("it keeps nothing that could be recovered"),
+            Need::Files if engine == "memory" => Some("it keeps nothing on disk"),
             Need::CleaningOff if engine != "rocksdb-blob" => {
                 Some("no cleaning of values stored apart that could be switched off")
             }
-            Need::Files | Need::CleaningOff => None,
+            Need::SpaceBound if !engine.starts_with("cleavedb") => {
+                Some("no bound on the size of files with values apart")
+            }
+            Need::Files | Need::CleaningOff | Need::SpaceBound => None,
         })
     }
 }
@@ -247,8 +303,10 @@ impl Part {
 /// All parts of one paper's experiments.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// The paper's short name.
+    /// The paper's short name, or what is measured where no paper stands behind it.
     pub name: &'static str,
+    /// Whether a paper stands behind it.
+    pub of_paper: bool,
     /// The paper's set-up in words, as far as parts do not say it.
     pub setup: String,
     /// Bytes of the paper's data that the factor applies to.
@@ -260,7 +318,7 @@ pub struct Experiment {
 }
 
 /// Names of the experiments.
-pub const NAMES: [&str; 5] = ["wisckey", "novkv", "wayfinder", "kdsep", "flexdb"];
+pub const NAMES: [&str; 6] = ["wisckey", "novkv", "wayfinder", "kdsep", "flexdb", "values"];
 
 /// The experiments of the paper called `name`.
 ///
@@ -273,6 +331,7 @@ pub fn find(name: &str, scale: Scale) -> Result<Experiment> {
         "wayfinder" => wayfinder::experiment(scale),
         "kdsep" => kdsep::experiment(scale),
         "flexdb" => flexdb::experiment(scale),
+        "values" => values::experiment(scale),
         _ => bail!("there is no experiment '{name}'; choose one of {}", NAMES.join(", ")),
     })
 }

@@ -74,6 +74,7 @@ pub(super) fn experiment(scale: Scale) -> Experiment {
     let largest = VALUE_BYTES.into_iter().max().unwrap_or(0);
     Experiment {
         name: "novkv",
+        of_paper: true,
         setup: "fillrandom of 100 million keys of 16 bytes with replacement, one writer; value \
                 files of 16 MiB, cleaned below 0.7 valid; then readrandomsame of 10 million twice; \
                 LevelDB beside; values always separated (separate_at = 1); 60 GiB of memory"

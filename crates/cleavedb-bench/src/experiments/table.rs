@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::execute::{Came, PartResult};
-use super::{Experiment, KEY_BYTES, Part, Scale, reads};
+use super::{Experiment, KEY_BYTES, Part, Scale, reads, sections};
 use crate::report::bytes;
 
 const HEADING: &str = "\
@@ -25,9 +25,11 @@ pub fn markdown(experiment: &Experiment, scale: Scale, results: &[PartResult]) -
     let scaled = (paper as f64 * scale.factor()) as u64;
     let _ = writeln!(
         out,
-        "The paper's {} come to {}. Set-up of the paper: {}.\n",
+        "{} {} come to {}. {}: {}.\n",
+        if experiment.of_paper { "The paper's" } else { "The" },
         bytes(paper),
         bytes(scaled),
+        if experiment.of_paper { "Set-up of the paper" } else { "Set-up" },
         experiment.setup
     );
     for result in results {
@@ -35,13 +37,15 @@ pub fn markdown(experiment: &Experiment, scale: Scale, results: &[PartResult]) -
     }
     out.push_str(&opened(results));
     out.push('\n');
-    out.push_str(HEADING);
+    let last = if experiment.of_paper { "the paper" } else { "held against" };
+    out.push_str(&HEADING.replace("the paper", last));
     for result in results {
         rows(&mut out, result);
     }
     for lacks in &experiment.lacks {
         let _ = writeln!(out, "| - | not measured: {lacks} | - |{} - |", " - |".repeat(FIGURES));
     }
+    out.push_str(&sections::markdown(results));
     out.push_str(&accounts(results));
     out
 }
@@ -112,12 +116,8 @@ fn rows(out: &mut String, result: &PartResult) {
             }
             Came::Reports(reports) => {
                 for report in reports {
-                    if let Some(seconds) = report.get("open_seconds").and_then(Value::as_f64) {
-                        let _ = writeln!(
-                            out,
-                            "| {} | opened after a crash in {seconds:.3} s | {engine} |{empty} |",
-                            part.name
-                        );
+                    if let Some(recovery) = sections::recovery(reports, report) {
+                        let _ = writeln!(out, "| {} | {recovery} | {engine} |{empty} |", part.name);
                     }
                     for (label, phase) in labelled(report) {
                         let figures = figures(phase);

@@ -14,7 +14,7 @@ fn full(name: &str) -> Experiment {
 fn steps_of(part: &Part) -> Vec<(Phase, u64)> {
     let runs = part.steps.iter().filter_map(|step| match step {
         Step::Run { plan, .. } => Some(plan),
-        Step::Crash => None,
+        Step::Crash { .. } | Step::Reopen(_) => None,
     });
     runs.map(|plan| (plan.phases[0], plan.operations.unwrap_or(plan.num))).collect()
 }
@@ -178,6 +178,50 @@ fn flexdb_inserts_pages_by_the_file_system_alone() {
 }
 
 #[test]
+fn values_are_held_against_the_device_in_the_same_run() {
+    let experiment = full("values");
+    let loads = experiment.parts.iter().filter(|part| part.name.starts_with("load"));
+    assert_eq!(loads.clone().count(), 4 * values::LOAD_VALUES.len());
+    for load in loads {
+        let steps = steps_of(load);
+        let direct = (Phase::BareWritesDirect, load.plan.num);
+        assert_eq!(steps.first(), Some(&(Phase::BareWrites, load.plan.num)));
+        assert_eq!(steps.contains(&direct), load.plan.settings.direct, "{}", load.name);
+        assert_eq!(steps.last(), Some(&(Phase::FillRandom, load.plan.num)));
+    }
+    for bound in values::BOUNDS {
+        let part = part(&experiment, &format!("updates, zipfian, space at most {bound}"));
+        assert_eq!(part.plan.settings.tuning.space_amplification_max, Some(bound));
+        assert_eq!(steps_of(part)[1], (Phase::OverwriteZipf, 3 * part.plan.num));
+        assert!(part.obstacle("rocksdb-blob").is_some() && part.obstacle("cleavedb").is_none());
+    }
+    let crashes = experiment.parts.iter().flat_map(|part| &part.steps);
+    let cold = crashes.filter_map(|step| match step {
+        Step::Crash { cold } => Some(*cold),
+        _ => None,
+    });
+    assert_eq!(cold.collect::<Vec<_>>(), [false, true, false, true]);
+}
+
+#[test]
+fn cold_gets_read_no_item_twice() {
+    let experiment = full("values");
+    let part = part(&experiment, "cold gets, 1 KiB");
+    let once = |step: &Step| match step {
+        Step::Run { plan, .. }
+            if [Phase::ReadOnce, Phase::MultiGetOnce].contains(&plan.phases[0]) =>
+        {
+            Some((plan.skip, plan.operations.unwrap()))
+        }
+        _ => None,
+    };
+    let reads: Vec<_> = part.steps.iter().filter_map(once).collect();
+    assert_eq!(reads.len(), 5);
+    assert!(reads.windows(2).all(|pair| pair[0].0 + pair[0].1 == pair[1].0), "{reads:?}");
+    assert!(reads.last().is_some_and(|(skip, count)| skip + count <= part.plan.num));
+}
+
+#[test]
 fn one_factor_scales_items_and_keeps_shares() {
     let half = Scale::new(0.5).unwrap();
     for name in NAMES {
@@ -228,7 +272,8 @@ fn runs_everything(name: &str, engine: &str) {
     for part in &experiment.parts {
         assert!(text.contains(&format!("| {} |", part.name)), "{}: {text}", part.name);
     }
-    let rows = text.lines().filter(|line| line.starts_with("| "));
+    let table = text.split("\n## ").next().unwrap_or_default();
+    let rows = table.lines().filter(|line| line.starts_with("| "));
     assert!(rows.clone().count() > phases);
     assert!(rows.clone().all(|row| row.matches('|').count() == 19), "{text}");
     assert!(engine != "cleavedb" || text.contains("separate_at="));

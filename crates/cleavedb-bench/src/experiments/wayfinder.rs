@@ -65,6 +65,7 @@ pub(super) fn experiment(scale: Scale) -> Experiment {
     );
     Experiment {
         name: "wayfinder",
+        of_paper: true,
         setup: "100 million pairs of 16 bytes + 1 KiB; memtable 64 MiB, filters of 10 bits, no \
                 cache, direct I/O, size ratio 5, dynamic levels, 4 background jobs, BlobDB's age \
                 cutoff 25 %; values always separated (separate_at = 1)"

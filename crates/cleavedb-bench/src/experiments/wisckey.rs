@@ -20,6 +20,8 @@ pub(super) const INVALID_PERCENT: [u64; 4] = [25, 50, 75, 100];
 /// Range queries and the share of the data each of them reads, so that together they read 4 %.
 const RANGES: u64 = 4;
 const RANGE_SHARE: u64 = 100;
+/// What the curves are drawn over.
+const AXIS: &str = "bytes of a value";
 
 fn tuning() -> Tuning {
     // All values are separated, whatever their size.
@@ -48,12 +50,13 @@ pub(super) fn experiment(scale: Scale) -> Experiment {
     parts.extend(ycsb(scale));
     Experiment {
         name: "wisckey",
+        of_paper: true,
         setup: "100 GB of pairs with keys of 16 bytes; LevelDB 1.18 as the base; 64 GB of memory \
                 and the page cache; values always separated (separate_at = 1); one thread"
             .to_owned(),
         paper_bytes: DATA_BYTES,
         lacks: vec![
-            "the parallel range query's own threads: engines read ranges as they do by themselves",
+            "the parallel range query's 32 threads: engines read ranges as they do by themselves",
         ],
         parts,
     }
@@ -69,26 +72,32 @@ fn loads(scale: Scale) -> Vec<Part> {
         let phases = vec![Phase::SeekRandom];
         let ranges = Plan { phases, seek_pairs, operations, ..base.clone() };
         let lookups = Step::operations(&base, Phase::ReadRandom, scale.count(LOOKUPS));
-        parts.push(Part::new(
-            format!("random load, {}", label(value)),
-            "load 2.5x-111x LevelDB's, look-ups 1.6x-14x; ranges over random-loaded data up to \
+        parts.push(
+            Part::new(
+                format!("random load, {}", label(value)),
+                "load 2.5x-111x LevelDB's, look-ups 1.6x-14x; ranges over random-loaded data up to \
              8.4x faster for large values, 12x slower at 64 B",
-            base.clone(),
-            vec![
-                Step::phase(&base, Phase::FillRandom),
-                lookups,
-                Step::run("range, random-loaded", ranges.clone()),
-            ],
-        ));
-        parts.push(Part::new(
-            format!("sequential load, {}", label(value)),
-            "ranges over sequentially loaded data are fast again",
-            base.clone(),
-            vec![
-                Step::phase(&base, Phase::FillSeq),
-                Step::run("range, sequentially loaded", ranges),
-            ],
-        ));
+                base.clone(),
+                vec![
+                    Step::phase(&base, Phase::FillRandom),
+                    lookups,
+                    Step::run("range, random-loaded", ranges.clone()),
+                ],
+            )
+            .at("random load", AXIS, value as f64),
+        );
+        parts.push(
+            Part::new(
+                format!("sequential load, {}", label(value)),
+                "ranges over sequentially loaded data are fast again",
+                base.clone(),
+                vec![
+                    Step::phase(&base, Phase::FillSeq),
+                    Step::run("range, sequentially loaded", ranges),
+                ],
+            )
+            .at("sequential load", AXIS, value as f64),
+        );
     }
     parts
 }
@@ -99,6 +108,7 @@ fn amplification(scale: Scale) -> Vec<Part> {
     let part = |(gb, paper): (u64, &str)| {
         // Past the page cache, so that every byte read is counted.
         let base = base(scale, gb * GB, 1_024, true);
+        let at = gb as f64 * scale.factor();
         Part::new(
             format!("amplification, {gb} GB"),
             paper,
@@ -108,6 +118,7 @@ fn amplification(scale: Scale) -> Vec<Part> {
                 Step::operations(&base, Phase::ReadRandom, scale.count(LOOKUPS)),
             ],
         )
+        .at("amplification", "GB of data", at)
     };
     sizes.into_iter().map(part).collect()
 }
@@ -128,6 +139,7 @@ fn cleaning(scale: Scale) -> Vec<Part> {
                 Step::run("fillrandom while cleaning", again),
             ],
         )
+        .at("cleaning", "percent of the old data that is invalid", percent as f64)
     };
     INVALID_PERCENT.into_iter().map(part).collect()
 }
@@ -137,7 +149,7 @@ fn recovery(scale: Scale) -> Part {
     let steps = vec![
         Step::phase(&base, Phase::FillRandom),
         Step::operations(&base, Phase::Overwrite, (base.num / 20).max(1)),
-        Step::Crash,
+        Step::Crash { cold: false },
         Step::operations(&base, Phase::ReadRandom, 100),
     ];
     Part::new("recovery, 1 KiB", "2.6 s against LevelDB's 0.7 s in the worst case", base, steps)

@@ -47,3 +47,21 @@ fn a_timeline_stays_short_and_even() {
     assert!(steps.iter().all(|step| *step == steps[0]), "uneven");
     assert!(looks.last().unwrap().0 > 99_000.0);
 }
+
+#[test]
+fn the_kernels_line_of_a_device_is_understood() {
+    let before = DeviceRequests::parse("  10 2 80 5 20 3 160 9 0 1 2 0 0 0 0 4 5\n").unwrap();
+    let known = DeviceRequests {
+        reads: 10,
+        reads_merged: 2,
+        read_bytes: 80 * 512,
+        writes: 20,
+        written_bytes: 160 * 512,
+    };
+    assert_eq!(before, known);
+    let after = DeviceRequests::parse("13 2 104 5 20 3 160 9 0 1 2").unwrap();
+    let grown = after.since(before);
+    assert_eq!((grown.reads, grown.read_bytes, grown.writes), (3, 24 * 512, 0));
+    assert!(DeviceRequests::parse("1 2 3").is_none() && DeviceRequests::parse("").is_none());
+    assert!(DeviceRequests::of(Path::new("/nonexistent")).is_none());
+}

@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 
 const WIDTH: u32 = 600;
-const HEIGHT: u32 = 320;
+pub(super) const HEIGHT: u32 = 320;
 const BAR_HEIGHT: u32 = 22;
 
 /// Colours that are told apart on white.
@@ -28,14 +28,14 @@ const COLOURS: [RGBColor; 16] = [
 ];
 
 /// A line with its name.
-type Line = (String, Vec<(f64, f64)>);
+pub(crate) type Line = (String, Vec<(f64, f64)>);
 
-fn colour(place: usize) -> RGBColor {
+pub(super) fn colour(place: usize) -> RGBColor {
     COLOURS.get(place % COLOURS.len()).copied().unwrap_or(BLACK)
 }
 
 /// Draws on an empty plot of some size.
-fn drawn(
+pub(super) fn drawn(
     height: u32,
     draw: impl FnOnce(&DrawingArea<SVGBackend<'_>, plotters::coord::Shift>) -> Result<()>,
 ) -> Result<String> {
@@ -49,12 +49,12 @@ fn drawn(
     Ok(svg)
 }
 
-fn failed(error: impl std::fmt::Display) -> anyhow::Error {
+pub(super) fn failed(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("a plot: {error}")
 }
 
 /// One bar for each name, the first at the top; a name without a figure has no bar, yet its colour.
-pub(super) fn bars(title: &str, figures: &[(String, Option<f64>)]) -> Result<String> {
+pub(crate) fn bars(title: &str, figures: &[(String, Option<f64>)]) -> Result<String> {
     let known: Vec<_> = figures
         .iter()
         .enumerate()
@@ -97,10 +97,10 @@ pub(super) fn bars(title: &str, figures: &[(String, Option<f64>)]) -> Result<Str
 }
 
 /// Room for the last label of an axis.
-const RIGHT_MARGIN: u32 = 28;
+pub(super) const RIGHT_MARGIN: u32 = 28;
 
 /// A figure on an axis: without more digits than it needs.
-fn plain(figure: f64) -> String {
+pub(super) fn plain(figure: f64) -> String {
     match figure.abs() {
         f if f >= 1e6 => format!("{}M", trimmed(figure / 1e6)),
         f if f >= 1e4 => format!("{}k", trimmed(figure / 1e3)),

@@ -53,13 +53,14 @@ pub(super) fn overview(out: &mut String, rows: &[Row]) {
 pub(super) fn phase(out: &mut String, phase: &str, groups: &[Group<'_>]) {
     out.push_str(
         "<div class=wide><table><tr><th>engine<th>/s<th>CPU us<th>p50 us<th>p99<th>p99.9<th>p99.99\
-         <th>max<th>device WA<th>device read<th>written<th>process read<th>written<th>disk\n",
+         <th>max<th>device WA<th>own WA<th>device read<th>written<th>process read<th>written\
+         <th>disk\n",
     );
     for group in groups.iter().filter(|group| group.phases(phase).next().is_some()) {
         let mut row = format!("<tr><td>{}", escape(&group.name));
         let names = ["operations_per_second", "cpu_us_per_operation"].map(str::to_owned);
         let latencies = PERCENTILES.map(|name| format!("latency_us.{name}"));
-        let rest = ["device_write_amplification".to_owned()];
+        let rest = ["device_write_amplification", "write_amplification"].map(str::to_owned);
         for name in names.iter().chain(&latencies).chain(&rest) {
             let figure = group.median(phase, name);
             let _ = write!(row, "<td>{}", figure.map_or_else(|| "-".to_owned(), short));

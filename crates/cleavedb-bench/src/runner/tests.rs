@@ -76,8 +76,16 @@ fn a_phase_ends_with_its_last_call_not_when_somebody_notices() {
     let data = Dataset::new(plan.num, plan.value_bytes, plan.seed);
     let engine = engines::open("memory", Path::new("/unused"), &plan.settings).unwrap();
     let items = AtomicU64::new(plan.num);
+    let bare = Bare::beside(Path::new("/unused/store"));
     let phase = Phase::FillSeq;
-    let stage = Stage { plan: &plan, phase, engine: engine.as_ref(), data: &data, items: &items };
+    let stage = Stage {
+        plan: &plan,
+        phase,
+        engine: engine.as_ref(),
+        data: &data,
+        items: &items,
+        bare: &bare,
+    };
     // The thread may come late itself, or be done before anybody looks: one clear case will do.
     let ended_before_it_was_noticed = (0..100).any(|_| {
         let (start, mut slow) = (Instant::now(), Slow(None));
@@ -165,8 +173,10 @@ fn wrong_answers_end_the_run() {
     let engine = Liar(engines::open("memory", Path::new("/unused"), &plan.settings).unwrap());
     let data = Dataset::new(plan.num, plan.value_bytes, plan.seed);
     let items = AtomicU64::new(plan.num);
+    let bare = Bare::beside(Path::new("/unused/store"));
     let stage = |phase| {
-        Stage { plan: &plan, phase, engine: &engine, data: &data, items: &items }.run(&mut Silent)
+        Stage { plan: &plan, phase, engine: &engine, data: &data, items: &items, bare: &bare }
+            .run(&mut Silent)
     };
     stage(Phase::FillSeq).unwrap();
     for phase in [
@@ -268,7 +278,15 @@ fn a_long_call_is_listed_with_the_engines_reason() {
     let inner = engines::open("memory", Path::new("/unused"), &plan.settings).unwrap();
     let engine = Delaying { inner, puts: AtomicU64::new(0), delayed: AtomicU64::new(0) };
     let items = AtomicU64::new(plan.num);
-    let stage = |phase| Stage { plan: &plan, phase, engine: &engine, data: &data, items: &items };
+    let bare = Bare::beside(Path::new("/unused/store"));
+    let stage = |phase| Stage {
+        plan: &plan,
+        phase,
+        engine: &engine,
+        data: &data,
+        items: &items,
+        bare: &bare,
+    };
     let filled = stage(Phase::FillSeq).run(&mut Silent).unwrap();
     assert!(filled.waits.count >= 1);
     let longest = filled.waits.longest.iter().find(|wait| wait.reasons == ["full"]);
@@ -296,4 +314,41 @@ fn mixes_tell_reads_from_writes_and_keep_values_right() {
         assert!((100..200).contains(&reads.count));
         assert_eq!((read.found, read.read_latency_us.is_none()), (300, true));
     }
+}
+
+/// What no engine is asked for, beside an engine's store and gone afterwards.
+#[test]
+fn bare_phases_do_the_loads_bytes_and_leave_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let phases = vec![Phase::BareWrites, Phase::BareWritesDirect, Phase::BareReads];
+    let plan = Plan { phases, threads: 3, value_bytes: 5_000, ..tiny() };
+    let report = run(&plan, &dir.path().join("store"), &mut Silent).unwrap();
+    let [writes, direct, reads] = report.phases.as_slice() else { panic!("{report}") };
+    let bytes = 500 * (KEY_BYTES as u64 + 5_000);
+    assert_eq!((writes.operations, writes.user_bytes_written), (500, bytes));
+    assert_eq!((direct.operations, direct.user_bytes_written), (500, bytes));
+    assert_eq!((reads.operations, reads.user_bytes_written, reads.unit), (300, 0, "pages"));
+    assert_eq!(writes.process_bytes.written / bytes, 1);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "files are left");
+}
+
+#[test]
+fn reading_once_passes_over_what_was_read() {
+    let once = |phase, skip, operations| {
+        let plan = Plan { phases: vec![phase], skip, operations: Some(operations), ..tiny() };
+        let items = AtomicU64::new(plan.num);
+        let steps = Generator::new(phase, plan.shape(), 0, &items);
+        let item = |step| match step {
+            crate::workload::Step::Get(item) | crate::workload::Step::GetTogether(item) => item,
+            other => panic!("{other:?}"),
+        };
+        steps.map(item).collect::<Vec<_>>()
+    };
+    let mut all = once(Phase::ReadOnce, 0, 200);
+    all.extend(once(Phase::MultiGetOnce, 200, 300));
+    all.sort_unstable();
+    assert_eq!(all, (0..500).collect::<Vec<_>>());
+    let phases = vec![Phase::FillSeq, Phase::ReadOnce, Phase::MultiGetOnce];
+    let report = run_in_temp(&Plan { phases, threads: 2, skip: 100, ..tiny() }).unwrap();
+    assert_eq!(report.phases.iter().map(|phase| phase.found).sum::<u64>(), 600);
 }

@@ -44,6 +44,18 @@ pub(super) struct Watch<'a> {
     last: Stalls,
     grown: Vec<Grown>,
     disk: Timeline,
+    values: Timeline,
+    disk_max: u64,
+    values_max: u64,
+}
+
+/// What was seen during a phase.
+pub(super) struct Seen {
+    pub(super) disk: Vec<(f64, u64)>,
+    pub(super) values: Vec<(f64, u64)>,
+    pub(super) disk_max: u64,
+    pub(super) values_max: u64,
+    pub(super) waits: Waits,
 }
 
 impl<'a> Watch<'a> {
@@ -51,8 +63,9 @@ impl<'a> Watch<'a> {
     pub(super) fn begin(engine: &'a dyn Engine, repeats: bool) -> Self {
         let stats = engine.stats();
         let stalls = stalls_of(&stats.detail);
-        let mut disk = Timeline::default();
+        let (mut disk, mut values) = (Timeline::default(), Timeline::default());
         disk.look(0.0, stats.disk_bytes);
+        values.look(0.0, stats.value_file_bytes);
         let start = Instant::now();
         Self {
             engine,
@@ -63,6 +76,9 @@ impl<'a> Watch<'a> {
             last: stalls,
             grown: Vec::new(),
             disk,
+            values,
+            disk_max: stats.disk_bytes,
+            values_max: stats.value_file_bytes,
         }
     }
 
@@ -79,6 +95,9 @@ impl<'a> Watch<'a> {
         let stats = self.engine.stats();
         let seconds = self.start.elapsed().as_secs_f64();
         self.disk.look(seconds, stats.disk_bytes);
+        self.values.look(seconds, stats.value_file_bytes);
+        self.disk_max = self.disk_max.max(stats.disk_bytes);
+        self.values_max = self.values_max.max(stats.value_file_bytes);
         let stalls = stalls_of(&stats.detail);
         let reasons = grown(&self.last, &stalls);
         if !reasons.is_empty() {
@@ -93,14 +112,19 @@ impl<'a> Watch<'a> {
     }
 
     /// A last look; `count` calls were long, `longest` are the longest of them.
-    pub(super) fn finish(mut self, count: u64, longest: Vec<Wait>) -> (Vec<(f64, u64)>, Waits) {
+    pub(super) fn finish(mut self, count: u64, longest: Vec<Wait>) -> Seen {
         self.look();
         let longest = longest.into_iter().map(|wait| explained(wait, &self.grown)).collect();
         let stalls = grown(&self.before, &self.last);
-        (
-            self.disk.into_looks(),
-            Waits { above_ms: WAIT_MIN.as_millis() as u64, count, longest, stalls },
-        )
+        let above_ms = WAIT_MIN.as_millis() as u64;
+        let values = self.values.into_looks();
+        Seen {
+            disk: self.disk.into_looks(),
+            values: if self.values_max > 0 { values } else { Vec::new() },
+            disk_max: self.disk_max,
+            values_max: self.values_max,
+            waits: Waits { above_ms, count, longest, stalls },
+        }
     }
 }
 

@@ -17,9 +17,9 @@ fn all(line: &[&str]) -> All {
 
 #[test]
 fn every_suite_has_phases_and_its_own_name() {
-    for (place, suite) in SUITES.iter().enumerate() {
+    for (place, suite) in every().enumerate() {
         assert!(Phase::parse_list(suite.phases).is_ok(), "{}", suite.name);
-        assert!(!SUITES.iter().skip(place + 1).any(|other| other.name == suite.name));
+        assert!(!every().skip(place + 1).any(|other| other.name == suite.name));
     }
     let names: Vec<_> = chosen(&all(&["--suites", "synced, synced 64 threads,merges"]))
         .unwrap()
@@ -29,6 +29,13 @@ fn every_suite_has_phases_and_its_own_name() {
     assert_eq!(names, ["synced", "synced 64 threads", "merges"]);
     assert!(chosen(&all(&["--suites", "nonesuch"])).is_err());
     assert_eq!(chosen(&all(&[])).unwrap().len(), SUITES.len());
+    let all = all(&["--suites", "values"]);
+    let values = chosen(&all).unwrap();
+    assert_eq!(values.len(), VALUES.len());
+    let against: Vec<_> = values.iter().map(|suite| suite.args(&all).against).collect();
+    assert_eq!(against, [SEPARATING, SEPARATING, "lmdb,redb"]);
+    let named = All { against: "fjall".to_owned(), ..all };
+    assert_eq!(values[2].args(&named).against, "fjall");
 }
 
 /// Otherwise peers would never be held against their known speed.

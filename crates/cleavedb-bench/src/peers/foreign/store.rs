@@ -449,6 +449,9 @@ impl Engine for Store {
             let sum = |names: &[&CStr]| names.iter().map(|name| self.property(rocks, name)).sum();
             stats.live_bytes =
                 sum(&[c"rocksdb.estimate-live-data-size", c"rocksdb.live-blob-file-size"]);
+            stats.value_file_bytes = sum(&[c"rocksdb.total-blob-file-size"]);
+            stats.value_live_bytes = sum(&[c"rocksdb.live-blob-file-size"])
+                .saturating_sub(sum(&[c"rocksdb.live-blob-file-garbage-size"]));
             stats.memory_bytes =
                 sum(&[c"rocksdb.block-cache-usage", c"rocksdb.estimate-table-readers-mem"]);
             if let Some(options) = self.counting {
