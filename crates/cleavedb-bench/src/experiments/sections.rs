@@ -23,7 +23,8 @@ pub(super) fn markdown(results: &[PartResult]) -> String {
         (
             "Writes and space",
             "| part | step | engine | WA, own account | WA, device | disk by data, most \
-             | at the end | value files by data, most | at the end | value files by live records, at the end |\n\
+             | at the end | value files by data, most \
+             | at the end | value files by live records, at the end |\n\
              |---|---|---|---:|---:|---:|---:|---:|---:|---:|\n",
             space,
         ),
