@@ -71,7 +71,9 @@ pub struct ValueStats {
     pub file_bytes: u64,
     /// Index entries that name records in them; what is in memtables only is not counted yet.
     pub entries: u64,
-    /// Bytes of these records.
+    /// Bytes of the records that are still their keys' values, as far as is known: exact counts of
+    /// what the index names, less what samples of the files say was overwritten since. What is in
+    /// memtables only counts whole.
     pub live_bytes: u64,
     /// Values of gets served from memory: what was read before stays in the block cache, as long as
     /// there is room and it is not large.
@@ -192,9 +194,9 @@ pub struct Stats {
     pub read_amplification: f64,
     /// `disk_bytes` / `live_bytes`; 0 where there is nothing.
     pub space_amplification: f64,
-    /// Estimated bytes of the newest versions of all keys. Records of value files that only
-    /// memtables name are not counted yet, so after many writes of separated values this is too
-    /// low, and the space amplification too high, until the next flush.
+    /// Estimated bytes of the newest versions of all keys: what the tables hold of them, and the
+    /// live records of value files ([`ValueStats::live_bytes`]). Keys, and values that are not
+    /// separated, count from their flush on.
     pub live_bytes: u64,
     /// Bytes written in all files of the database. Room that holds nothing yet is not among them.
     pub disk_bytes: u64,

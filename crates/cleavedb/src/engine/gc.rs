@@ -29,10 +29,10 @@ use crate::engine::gc::collect::Collector;
 use crate::engine::gc::estimate::DeadTail;
 use crate::engine::state::{Draft, Publication};
 use crate::values::edit::ValuesEdit;
-use crate::values::file_table::ValueFiles;
+use crate::values::file_table::{TableEntry, ValueFiles};
 use crate::values::sample::Sample;
 use crate::values::strategy::space::{
-    FileFigures, Plan, Space, SpaceLimits, Urgency, plan, worthwhile,
+    FileFigures, Plan, Space, SpaceLimits, Urgency, live_record_bytes, plan, worthwhile,
 };
 
 mod collect;
@@ -59,6 +59,8 @@ pub(crate) struct Collection {
 struct Known {
     /// The collection in progress, between two steps.
     current: Option<Collector>,
+    /// Its file, and the bytes of the records that have left it.
+    moved: Option<(FileId, u64)>,
     /// Collected files that wait to be removed, with their barriers (GC3).
     retiring: BTreeMap<FileId, Seq>,
     /// Files that could not be collected, with the reason; left alone until somebody asks.
@@ -93,6 +95,19 @@ impl Collection {
         known.quiet_seq = visible;
         known.look |= is_quiet;
         is_quiet
+    }
+
+    /// Bytes of the records of a file that are still their keys' values, as far as is known where
+    /// everything up to `flushed` is in the index.
+    pub(crate) fn live_bytes(&self, entry: &TableEntry, flushed: Seq) -> u64 {
+        let id = entry.file.id();
+        let known = self.state.lock();
+        if known.retiring.contains_key(&id) {
+            return 0;
+        }
+        let share = known.samples.get(&id).and_then(Sample::live_share);
+        let moved = known.moved.filter(|(file, _)| *file == id).map_or(0, |(_, bytes)| bytes);
+        live_record_bytes(entry, flushed, share).saturating_sub(moved)
     }
 
     /// The next look is to be a thorough one.
@@ -151,11 +166,18 @@ impl Engine {
     fn go_on_collecting(self: &Arc<Self>, mut collector: Collector) -> Result<()> {
         let id = collector.file();
         match collector.step(self) {
-            Ok(None) => self.gc.state.lock().current = Some(collector),
+            Ok(None) => {
+                let mut known = self.gc.state.lock();
+                known.moved = Some((id, collector.moved_bytes()));
+                known.current = Some(collector);
+            }
             Ok(Some(barrier)) => {
                 // The last one, perhaps, who has the file open.
                 drop(collector);
-                self.gc.state.lock().retiring.insert(id, barrier);
+                let mut known = self.gc.state.lock();
+                known.moved = None;
+                known.retiring.insert(id, barrier);
+                drop(known);
                 self.succeed_dead_newest()?;
                 self.remove_collected()?;
             }
@@ -174,7 +196,10 @@ impl Engine {
         mark!("gc_file_refused");
         tracing::warn!(file = %victim, %error, "a value file cannot be collected");
         self.metrics.collection.refused.fetch_add(1, Ordering::Relaxed);
-        self.gc.state.lock().refused.insert(victim, error);
+        let mut known = self.gc.state.lock();
+        known.refused.insert(victim, error);
+        // A later look at the file finds by itself what has left it.
+        known.moved = None;
         Ok(())
     }
 
@@ -226,8 +251,7 @@ impl Engine {
         let taken = self.gc.taken();
         let view = self.view.load();
         let known = self.gc.state.lock();
-        let figures = |entry: &_| {
-            let entry: &crate::values::file_table::TableEntry = entry;
+        let figures = |entry: &TableEntry| {
             let id = entry.file.id();
             let share = known.samples.get(&id).and_then(Sample::live_share);
             FileFigures::of(entry, flushed, share, taken.contains(&id))

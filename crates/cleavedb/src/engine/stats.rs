@@ -27,7 +27,7 @@ pub(crate) struct ValueFigures {
     pub(crate) file_bytes: u64,
     /// Index entries that name records in them.
     pub(crate) entries: u64,
-    /// Bytes of these records.
+    /// Bytes of the records that are still their keys' values, as far as is known.
     pub(crate) live_bytes: u64,
 }
 
@@ -35,11 +35,12 @@ impl Engine {
     /// Figures of the value files.
     pub(crate) fn value_figures(&self) -> ValueFigures {
         let mut figures = ValueFigures::default();
-        for TableEntry { file, state } in self.view.load().values.iter() {
+        let (view, flushed) = (self.view.load(), self.flushed());
+        for entry in view.values.iter() {
             figures.files += 1;
-            figures.file_bytes += file.readable();
-            figures.entries += state.refs;
-            figures.live_bytes += state.ref_bytes;
+            figures.file_bytes += entry.file.readable();
+            figures.entries += entry.state.refs;
+            figures.live_bytes += self.gc.live_bytes(entry, flushed);
         }
         figures
     }

@@ -395,3 +395,41 @@ fn a_keyspace_dropped_in_the_midst_of_a_collection_stays_dropped() {
     }
     assert!(races_lost > 0, "no race was met");
 }
+
+/// Live bytes by what the records of the newest values take: key, value and some 30 bytes.
+fn live_share(db: &Db, model: &Model) -> f64 {
+    let bytes: usize = model.iter().map(|(key, value)| key.len() + value.len() + 30).sum();
+    db.stats().values.live_bytes as f64 / bytes as f64
+}
+
+#[test]
+fn live_bytes_are_those_of_the_newest_values() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    let keyspace = apart(&db);
+    let mut model = Model::new();
+    (0..100).for_each(|number| put(&keyspace, &mut model, number, 0));
+    assert_eq!(db.stats().values.entries, 0, "in memtables only");
+    let share = live_share(&db, &model);
+    assert!((0.9..1.8).contains(&share), "{share}");
+    db.flush().unwrap();
+    let share = live_share(&db, &model);
+    assert!((0.9..1.2).contains(&share), "{share}");
+    let snapshot = db.snapshot();
+    for round in 1..5 {
+        (0..100).for_each(|number| put(&keyspace, &mut model, number, round));
+        db.flush().unwrap();
+    }
+    // The index still names most of what was overwritten, and the snapshot keeps some of it.
+    reclaim(&db);
+    let stats = db.stats();
+    assert!(stats.collection.files_waiting > 0, "{:?}", stats.collection);
+    assert!(stats.values.entries > 150, "{:?}", stats.values);
+    let share = live_share(&db, &model);
+    assert!((0.9..1.4).contains(&share), "{share}");
+    drop(snapshot);
+    reclaim(&db);
+    let share = live_share(&db, &model);
+    assert!((0.9..1.4).contains(&share), "{share}");
+    assert_shows(&keyspace, &model);
+}

@@ -70,6 +70,11 @@ impl Collector {
         self.file.id()
     }
 
+    /// Bytes of the records that have left it.
+    pub(super) fn moved_bytes(&self) -> u64 {
+        self.moves.moved_bytes
+    }
+
     /// Commits what was gathered, and gathers the next batch. At the end of the file, when nothing
     /// is left to do, returns the barrier (GC3): everything that makes the file superfluous is
     /// durable then (GC2).

@@ -39,6 +39,8 @@ pub(super) struct Moves {
     /// Ends of the records in the payload.
     ends: Vec<usize>,
     scratch: Vec<u8>,
+    /// Bytes of the records that were moved.
+    pub(super) moved_bytes: u64,
 }
 
 impl Moves {
@@ -51,6 +53,7 @@ impl Moves {
             origins: Vec::new(),
             ends: Vec::new(),
             scratch: Vec::new(),
+            moved_bytes: 0,
         }
     }
 
@@ -142,7 +145,10 @@ impl Moves {
         };
         engine.commit(work)?;
         let dropped = std::mem::take(&mut *dropped.lock());
-        Ok(counted(engine, handles, &dropped))
+        let all: u64 = handles.iter().map(|handle| u64::from(handle.bytes)).sum();
+        let again = counted(engine, handles, &dropped);
+        self.moved_bytes += all - again.iter().map(|handle| u64::from(handle.bytes)).sum::<u64>();
+        Ok(again)
     }
 }
 

@@ -189,7 +189,7 @@ fn a_refused_edit_leaves_the_table_as_it_was() {
 
 #[test]
 fn decisions_see_what_the_table_knows() {
-    use crate::values::strategy::space::FileFigures;
+    use crate::values::strategy::space::{FileFigures, live_record_bytes};
     let (_io, context) = world();
     let edits = [
         ValuesEdit::Added { id: FileId(1) },
@@ -215,4 +215,12 @@ fn decisions_see_what_the_table_knows() {
     assert_eq!(estimated.live_bytes, 116 + 320, "a tenth of 1000 bytes and 10 lines");
     let growing = figures(2, 15);
     assert_eq!((growing.file_bytes, growing.is_settled), (5000, false));
+
+    let entry = |id| table.get(FileId(id)).unwrap();
+    let live = |id, flushed, share| live_record_bytes(entry(id), flushed, share);
+    assert_eq!(live(1, 15, None), 400, "what the index names");
+    assert_eq!(live(1, 15, Some(0.1)), 100, "less what was overwritten since");
+    assert_eq!(live(1, 15, Some(0.9)), 400);
+    assert_eq!(live(1, 14, Some(0.1)), 1000, "memtables name some of it");
+    assert_eq!(live(2, 15, None), 5000);
 }

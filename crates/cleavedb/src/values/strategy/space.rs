@@ -105,6 +105,20 @@ fn needed_bytes(
     known.min(estimated.unwrap_or(u64::MAX)).saturating_add(FILE_BYTES)
 }
 
+/// Bytes of the records of a file that are still their keys' values, as far as is known where
+/// everything up to `flushed` is in the index and an estimate says that `live_share` is live.
+/// What the index does not know wholly yet counts as live, as it does when collection is decided.
+pub(crate) fn live_record_bytes(entry: &TableEntry, flushed: Seq, live_share: Option<f64>) -> u64 {
+    let Some(SealedValues { totals, .. }) = entry.state.sealed else {
+        return entry.file.readable();
+    };
+    if !entry.state.is_settled(flushed) {
+        return totals.record_bytes;
+    }
+    let estimated = live_share.map(|share| (totals.record_bytes as f64 * share) as u64);
+    entry.state.ref_bytes.min(estimated.unwrap_or(u64::MAX))
+}
+
 /// What the user allows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SpaceLimits {
