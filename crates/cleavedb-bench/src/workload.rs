@@ -172,6 +172,9 @@ impl<'a> Generator<'a> {
             Phase::YcsbD => Chooser::latest(num),
             _ => Chooser::Uniform,
         };
+        // In another order than the load's: what was loaded one after the other lies side by side.
+        let reads_once = matches!(phase, Phase::ReadOnce | Phase::MultiGetOnce);
+        let order_seed = if reads_once { mix(!shape.seed) } else { shape.seed };
         let seed = mix(shape.seed ^ mix(place << 32 | thread as u64));
         Self {
             phase,
@@ -180,7 +183,7 @@ impl<'a> Generator<'a> {
             version: (place + 1) << 56 | (thread as u64) << 40,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             chooser,
-            order: Permutation::new(num, shape.seed),
+            order: Permutation::new(num, order_seed),
             sorted: Vec::new(),
             items,
         }

@@ -344,7 +344,16 @@ fn reading_once_passes_over_what_was_read() {
         };
         steps.map(item).collect::<Vec<_>>()
     };
+    let items = AtomicU64::new(500);
+    let load = Generator::new(Phase::FillRandom, tiny().shape(), 0, &items);
+    let loaded = load.map(|step| match step {
+        crate::workload::Step::Put { item, .. } => item,
+        other => panic!("{other:?}"),
+    });
     let mut all = once(Phase::ReadOnce, 0, 200);
+    // Neighbours of the load would be read from one place.
+    let same = loaded.zip(&all).filter(|(one, other)| one == *other).count();
+    assert!(same < 20, "{same} of 200 in the load's order");
     all.extend(once(Phase::MultiGetOnce, 200, 300));
     all.sort_unstable();
     assert_eq!(all, (0..500).collect::<Vec<_>>());
