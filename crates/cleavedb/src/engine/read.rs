@@ -59,14 +59,14 @@ impl Engine {
         snapshot: Option<Seq>,
     ) -> Result<Option<Value>> {
         let (view, seq) = self.moment(snapshot);
-        let lookup = look_up_in(&view, keyspace.id, key, seq)?;
+        let mut lookup = look_up_in(&view, keyspace.id, key, seq)?;
         let base = match base_of(&lookup, key)? {
             Base::Separated(found) => {
                 let handle = self.strategy.resolve(&found.value)?;
                 let wanted = Wanted { handle, keyspace: keyspace.id, key, seq: found.seq };
                 Some(self.value_reader(&view.values).get(&wanted)?)
             }
-            Base::Inline(value) => Some(value.clone()),
+            Base::Inline(_) => lookup.found.take().map(|found| found.value),
             Base::Absent => None,
         };
         fold(lookup, key, base, keyspace.operator.as_ref())

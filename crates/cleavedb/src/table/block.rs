@@ -50,6 +50,15 @@ pub(crate) struct EntryAt {
     pub(crate) kind: Kind,
 }
 
+/// The part of an [`EntryAt`] that a search needs of entries before the one it looks for.
+#[derive(Clone, Copy)]
+struct Outline {
+    shared: u32,
+    key: u32,
+    value: u32,
+    end: u32,
+}
+
 /// Outcome of [`Block::get`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockGet {
@@ -163,6 +172,24 @@ impl Block {
         self.entry_slow(start)
     }
 
+    /// Where the parts of the entry at `start` are: what a search needs of those it passes by.
+    #[inline(always)]
+    fn outline(&self, start: u32) -> Result<Outline> {
+        let rest = self.bytes.get(start as usize..).unwrap_or(&[]);
+        if let Some(&[shared, unshared, value, tag]) = rest.first_chunk::<4>()
+            && (shared | unshared | value | tag) < 0x80
+        {
+            let key = start + 4 + u32::from(tag >> 4);
+            let value_at = key + u32::from(unshared);
+            let end = value_at + u32::from(value);
+            if end <= self.entries_end {
+                return Ok(Outline { shared: u32::from(shared), key, value: value_at, end });
+            }
+        }
+        let EntryAt { shared, key, value, end, .. } = self.entry_slow(start)?;
+        Ok(Outline { shared, key, value, end })
+    }
+
     #[cold]
     #[inline(never)]
     fn entry_slow(&self, start: u32) -> Result<EntryAt> {
@@ -216,21 +243,27 @@ impl Block {
         // Bytes that the entry before has in common with `key`; that entry is before (key, seq).
         let mut matched = 0usize;
         while at < self.entries_end {
-            let entry = self.entry(at)?;
-            at = entry.end;
-            let shared = entry.shared as usize;
+            let (start, outline) = (at, self.outline(at)?);
+            at = outline.end;
+            let shared = outline.shared as usize;
             if shared > matched {
                 // Differs from `key` where its predecessor does, so it is before it as well.
                 continue;
             }
-            let suffix = self.slice(entry.key, entry.value);
+            let suffix = self.slice(outline.key, outline.value);
             let target = key.get(shared..).unwrap_or(&[]);
             let common = common_prefix(suffix, target);
             match (suffix.get(common), target.get(common)) {
-                (None, None) if entry.seq <= seq => return Ok(Some((entry, true))),
-                (Some(a), Some(b)) if a > b => return Ok(Some((entry, false))),
-                (Some(_), None) => return Ok(Some((entry, false))),
-                _ => matched = shared + common,
+                (None, None) => {
+                    let entry = self.entry(start)?;
+                    if entry.seq <= seq {
+                        return Ok(Some((entry, true)));
+                    }
+                    matched = shared + common;
+                }
+                (Some(a), Some(b)) if a < b => matched = shared + common,
+                (None, Some(_)) => matched = shared + common,
+                (Some(_), _) => return Ok(Some((self.entry(start)?, false))),
             }
         }
         Ok(None)
