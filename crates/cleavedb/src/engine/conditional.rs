@@ -43,7 +43,7 @@ impl Condition {
     /// Whether the key is still as it was read.
     fn holds(&self, engine: &Engine) -> Result<bool> {
         if engine.flushed.load(Ordering::Acquire) <= self.read_seq {
-            return Ok(engine.newest_in_memtables(self.keyspace, &self.key) <= self.read_seq);
+            return Ok(!engine.is_newer_in_memtables(self.keyspace, &self.key, self.read_seq));
         }
         let newest = engine.look_up(self.keyspace, &self.key, Some(SEQ_MAX))?.newest_seq;
         Ok(self.newest_seq.map_or(newest <= self.read_seq, |seen| newest == seen))

@@ -10,8 +10,9 @@
 //! GC1 only a file that grows no more and whose seqs are all flushed is touched (R9).
 //! GC2 both lanes are synced after the last look at whether a record is live, before the file is
 //!     removed: what superseded a record must not be lost while the record is gone (R22).
-//! GC3 the file stays in force while a snapshot lives that is older than the *barrier*, the newest
-//!     seq visible after the last look. Readers without a snapshot pin it through their view.
+//! GC3 the file stays in force while a snapshot lives that may see one of its records: older than
+//!     the *barrier*, the newest seq visible after the last look, and not older than the file's
+//!     oldest record (the stripe rule). Readers without a snapshot pin it through their view.
 //! GC4 the newest file is never removed (`reclaim`).
 //! GC5 one collection runs at a time.
 
@@ -35,6 +36,7 @@ use crate::values::strategy::space::{
     FileFigures, Plan, Space, SpaceLimits, Urgency, live_record_bytes, plan, worthwhile,
 };
 
+mod chunk;
 mod collect;
 mod estimate;
 pub(crate) mod figures;
@@ -292,21 +294,26 @@ impl Engine {
 
     /// Collected files that may go.
     fn removable(&self, values: &ValueFiles) -> Vec<FileId> {
-        let oldest = self.snapshots.stripes().first().copied();
+        let snapshots = self.snapshots.stripes();
         let newest = values.iter().next_back().map(|entry| entry.file.id());
         let mut known = self.gc.state.lock();
         // Compaction may have found that nothing names them before they could be removed here.
         known.retiring.retain(|&id, _| values.get(id).is_some());
-        let is_free = |barrier: Seq| {
-            let free = oldest.is_none_or(|oldest| oldest >= barrier);
-            if !free {
+        let is_free = |id: FileId, barrier: Seq| {
+            let sealed = values.get(id).and_then(|entry| entry.state.sealed);
+            let oldest_record = sealed.map_or(0, |values| values.totals.smallest_seq);
+            if is_seen(oldest_record, barrier, &snapshots) {
                 mark!("gc_waited_for_snapshot");
+                return planted!("gc_ignores_snapshots");
             }
-            free || planted!("gc_ignores_snapshots")
+            if snapshots.first().is_some_and(|&oldest| oldest < oldest_record) {
+                mark!("gc_snapshot_older_than_file");
+            }
+            true
         };
-        let free =
-            known.retiring.iter().filter(|&(&id, &barrier)| Some(id) != newest && is_free(barrier));
-        free.map(|(&id, _)| id).collect()
+        let is_free =
+            |&(&id, &barrier): &(&FileId, &Seq)| Some(id) != newest && is_free(id, barrier);
+        known.retiring.iter().filter(is_free).map(|(&id, _)| id).collect()
     }
 
     /// Begins a file after the newest one where that one waits for its removal (GC4).
@@ -326,4 +333,10 @@ impl Engine {
         self.remove_dead_value_files()?;
         Ok(true)
     }
+}
+
+/// Whether one of these snapshots may see a record of a file (GC3): all of them are from
+/// `oldest_record` on, and all were superseded or put again up to `barrier`.
+fn is_seen(oldest_record: Seq, barrier: Seq, snapshots: &[Seq]) -> bool {
+    snapshots.iter().any(|&snapshot| oldest_record <= snapshot && snapshot < barrier)
 }

@@ -102,10 +102,13 @@ impl Engine {
         ValueReader { context: &self.value_context, files, tail: &self.value_tail }
     }
 
-    /// The newest seq of `key` in the memtables alone, whatever is visible; 0 for none.
-    pub(crate) fn newest_in_memtables(&self, keyspace: KeyspaceId, key: &[u8]) -> Seq {
+    /// Whether the memtables alone hold anything of `key` that is newer than `seq`. For whoever
+    /// leads commits: all that was written before is in them.
+    pub(crate) fn is_newer_in_memtables(&self, keyspace: KeyspaceId, key: &[u8], seq: Seq) -> bool {
         let view = self.view.load();
-        view.memtables().map(|table| table.newest_seq(keyspace, key)).max().unwrap_or(0)
+        // Most of what is frozen is older than what was read a moment ago.
+        let mut tables = view.memtables().filter(|table| table.last_seq() > seq);
+        tables.any(|table| table.newest_seq(keyspace, key) > seq)
     }
 
     /// The values of many keys at one moment, in the order asked.
@@ -123,14 +126,7 @@ impl Engine {
             .iter()
             .map(|key| KeyLookup { key, hash: key_hash(key), lookup: Lookup::new(seq) })
             .collect();
-        for wanted in &mut lookups {
-            let _ = in_memtables(&view, keyspace.id, wanted.key, &mut wanted.lookup);
-        }
-        if let Some(index) = view.indexes.get(&keyspace.id)
-            && lookups.iter().any(|wanted| wanted.lookup.found.is_none())
-        {
-            index.multi_get(&mut lookups)?;
-        }
+        look_up_many_in(&view, keyspace.id, &mut lookups)?;
         let values = self.fold_many(&view, keyspace, lookups);
         self.metrics.record(Operation::MultiGet, self.io.clock.now().saturating_sub(start));
         values
@@ -188,6 +184,21 @@ pub(crate) fn look_up_in(
         index.get(key, key_hash(key), &mut lookup)?;
     }
     Ok(lookup)
+}
+
+/// All that `view` knows of each of these keys at its lookup's seq.
+pub(crate) fn look_up_many_in(
+    view: &View,
+    keyspace: KeyspaceId,
+    keys: &mut [KeyLookup<'_>],
+) -> Result<()> {
+    for table in view.memtables() {
+        table.get_many(keyspace, &mut keys.iter_mut().map(|key| (key.key, &mut key.lookup)));
+    }
+    match view.indexes.get(&keyspace) {
+        Some(index) if keys.iter().any(|key| key.lookup.found.is_none()) => index.multi_get(keys),
+        _ => Ok(()),
+    }
 }
 
 /// Asks the memtables; true when they decide.

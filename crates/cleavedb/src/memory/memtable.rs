@@ -116,8 +116,36 @@ impl Memtable {
 
     /// Offers all visible versions of a key to the lookup; true when it is decided.
     pub(crate) fn get(&self, keyspace: KeyspaceId, key: &[u8], lookup: &mut Lookup) -> bool {
+        let at = self.list.seek(&Target::new(keyspace, key, lookup.snapshot));
+        self.offer_from(at, keyspace, key, lookup)
+    }
+
+    /// As [`Memtable::get`], for many keys of a keyspace; decided lookups are skipped.
+    pub(crate) fn get_many(
+        &self,
+        keyspace: KeyspaceId,
+        keys: &mut dyn Iterator<Item = (&[u8], &mut Lookup)>,
+    ) {
+        let mut open: Vec<_> = keys.filter(|(_, lookup)| lookup.found.is_none()).collect();
+        let targets: Vec<_> =
+            open.iter().map(|(key, lookup)| Target::new(keyspace, key, lookup.snapshot)).collect();
+        let mut lookups = open.iter_mut();
+        self.list.seek_many(targets.into_iter(), &mut |at| {
+            if let Some((key, lookup)) = lookups.next() {
+                self.offer_from(at, keyspace, key, lookup);
+            }
+        });
+    }
+
+    /// Offers the versions of a key from a place on.
+    fn offer_from<'a>(
+        &'a self,
+        mut at: Option<Node<'a>>,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        lookup: &mut Lookup,
+    ) -> bool {
         lookup.cover(self.range_deletes.cover_seq(keyspace, key, lookup.snapshot));
-        let mut at = self.list.seek(&Target::new(keyspace, key, lookup.snapshot));
         while let Some(node) = at
             && node.keyspace() == keyspace.0
             && node.key() == key

@@ -25,6 +25,7 @@ use crate::memory::arena::Arena;
 mod node;
 #[cfg(test)]
 mod tests;
+mod together;
 
 use node::NodeParts;
 pub(super) use node::{Header, Node};

@@ -5,19 +5,13 @@
 
 use crate::base::entry::{FileId, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::lookup::Lookup;
-use crate::base::marks::mark;
-use crate::base::merge_operator::full_merge;
 use crate::base::names::FileKind;
 use crate::base::planted::planted;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
-use crate::engine::catalogue::KeyspaceState;
-use crate::engine::conditional::Condition;
-use crate::engine::gc::moves::{Moves, Origin};
-use crate::engine::gc::newest::Moment;
-use crate::engine::read::missing_operator;
+use crate::engine::gc::chunk::Chunk;
+use crate::engine::gc::moves::Moves;
 use crate::io::Purpose;
 use crate::log::batch::BatchReader;
 use crate::log::format::{FRAME_HEADER_BYTES, FrameKind};
@@ -26,7 +20,7 @@ use crate::log::separated::{Binding, SeparatedRecord};
 use crate::values::file::ValueFile;
 use crate::values::file_table::TableEntry;
 use crate::values::handle::Handle;
-use crate::values::strategy::{Liveness, RecordPlace, Relocation};
+use crate::values::strategy::Relocation;
 
 /// Times that records whose keys change under the collector's hands are tried again.
 const ROUNDS_MAX: usize = 8;
@@ -35,6 +29,8 @@ const ROUNDS_MAX: usize = 8;
 pub(super) struct Collector {
     file: Arc<ValueFile>,
     reader: SegmentReader,
+    /// Records to be looked at.
+    chunk: Chunk,
     moves: Moves,
     /// Records whose key changed between the look and the move: to be looked at again.
     again: Vec<Handle>,
@@ -59,8 +55,8 @@ impl Engine {
             purpose: Purpose::Collection,
         };
         let reader = SegmentReader::open(&self.io, file.path(), options)?;
-        let (moves, again) = (Moves::new(self), Vec::new());
-        Ok(Collector { file, reader, moves, again, rounds: 0 })
+        let (chunk, moves, again) = (Chunk::default(), Moves::new(self), Vec::new());
+        Ok(Collector { file, reader, chunk, moves, again, rounds: 0 })
     }
 }
 
@@ -80,10 +76,8 @@ impl Collector {
     /// durable then (GC2).
     pub(super) fn step(&mut self, engine: &Arc<Engine>) -> Result<Option<Seq>> {
         self.again.append(&mut self.moves.commit(engine)?);
-        while let Some(frame) = self.reader.next_frame()? {
-            if frame.header.kind == FrameKind::Data {
-                take_frame(engine, &self.file, &mut self.moves, &frame)?;
-            }
+        while self.fill_chunk()? {
+            self.chunk.take(engine, &mut self.moves)?;
             if self.moves.are_many() {
                 return Ok(None);
             }
@@ -103,6 +97,17 @@ impl Collector {
         Ok(Some(barrier))
     }
 
+    /// Reads on until the chunk is full, or the file at its end; false if there is nothing left.
+    fn fill_chunk(&mut self) -> Result<bool> {
+        while !self.chunk.is_full() {
+            let Some(frame) = self.reader.next_frame()? else { break };
+            if frame.header.kind == FrameKind::Data {
+                take_frame(&self.file, &mut self.chunk, &frame)?;
+            }
+        }
+        Ok(!self.chunk.is_empty())
+    }
+
     /// Looks again at what changed meanwhile.
     fn look_again(&mut self, engine: &Arc<Engine>) -> Result<()> {
         let again = std::mem::take(&mut self.again);
@@ -113,10 +118,12 @@ impl Collector {
         }
         self.rounds += 1;
         for handle in again {
-            let bytes = self.read(engine, &handle)?;
-            take_record(engine, &mut self.moves, &SeparatedRecord::decode(&bytes)?, handle)?;
+            self.chunk.add(handle, &self.read(engine, &handle)?);
+            if self.chunk.is_full() {
+                self.chunk.take(engine, &mut self.moves)?;
+            }
         }
-        Ok(())
+        self.chunk.take(engine, &mut self.moves)
     }
 
     /// A record that has been seen to hold before.
@@ -134,13 +141,8 @@ impl Collector {
     }
 }
 
-/// Looks at the records of one frame.
-fn take_frame(
-    engine: &Arc<Engine>,
-    file: &ValueFile,
-    moves: &mut Moves,
-    frame: &Frame<'_>,
-) -> Result<()> {
+/// Takes the records of one frame into a chunk.
+fn take_frame(file: &ValueFile, chunk: &mut Chunk, frame: &Frame<'_>) -> Result<()> {
     let place = Binding {
         seed: file.seed(),
         payload_offset: frame.offset + FRAME_HEADER_BYTES as u64,
@@ -150,56 +152,11 @@ fn take_frame(
         let record = record.map_err(|e| e.in_file(file.path()))?;
         // The other records of the frame are in the index; here they are dead bytes.
         let Some(separated) = record.separated else { continue };
-        let offset = place.payload_offset + separated.start as u64;
-        let bytes = separated.record.bytes() as u32;
-        let handle = Handle { file: file.id(), epoch: 0, offset, bytes };
-        take_record(engine, moves, &separated.record, handle)?;
+        let start = separated.start;
+        let bytes = separated.record.bytes();
+        let offset = place.payload_offset + start as u64;
+        let handle = Handle { file: file.id(), epoch: 0, offset, bytes: bytes as u32 };
+        chunk.add(handle, frame.payload.get(start..start + bytes).unwrap_or_default());
     }
     Ok(())
-}
-
-/// Takes a record into the batch if it is live.
-fn take_record(
-    engine: &Arc<Engine>,
-    moves: &mut Moves,
-    record: &SeparatedRecord<'_>,
-    handle: Handle,
-) -> Result<()> {
-    if engine.cancelled.load(Ordering::Acquire) {
-        return Err(Error::new(ErrorKind::Closed, "the database is being closed"));
-    }
-    let SeparatedRecord { keyspace, key, seq, .. } = *record;
-    let moment = Moment::now(engine);
-    let place = RecordPlace { keyspace, key, seq, handle };
-    let Liveness::Live { newest_seq, is_merged } = engine.strategy.liveness(&place, &moment)?
-    else {
-        engine.metrics.collection.records_dead.fetch_add(1, Ordering::Relaxed);
-        return Ok(());
-    };
-    let state = engine.catalogue.lock().numbered(keyspace);
-    // Dropped since the moment: dead.
-    let Some(state) = state else { return Ok(()) };
-    let (key, read_seq) = (key.to_vec(), moment.seq);
-    let condition = Condition { keyspace, key, read_seq, newest_seq: Some(newest_seq) };
-    let origin = Origin { condition, handle };
-    if is_merged {
-        mark!("gc_merge_folded");
-        let value = folded(&state, record, moment.take_lookup())?;
-        return moves.put(&state, origin, &value);
-    }
-    moves.copy(&state, origin, record);
-    Ok(())
-}
-
-/// The value that a user sees: the record's with the operands that follow it. Run under no lock.
-fn folded(
-    keyspace: &KeyspaceState,
-    record: &SeparatedRecord<'_>,
-    lookup: Option<Lookup>,
-) -> Result<Vec<u8>> {
-    let operator = keyspace.operator.as_ref().ok_or_else(|| missing_operator(record.key))?;
-    let operands = lookup.map(|lookup| lookup.operands).unwrap_or_default();
-    let operands: Vec<&[u8]> = operands.iter().rev().map(|(_, value)| value.as_bytes()).collect();
-    let base = record.value()?;
-    full_merge(operator.as_ref(), record.key, Some(&base), &operands)
 }

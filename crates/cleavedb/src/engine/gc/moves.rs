@@ -174,11 +174,21 @@ fn counted(engine: &Engine, handles: Vec<Handle>, dropped: &[usize]) -> Vec<Hand
 /// while all writers wait: it is done here instead. What changed is left for the leader to find.
 fn refresh(engine: &Engine, origins: &mut [Origin]) -> Result<()> {
     let flushed = engine.flushed();
-    for Origin { condition, .. } in origins.iter_mut() {
-        if condition.read_seq < flushed {
-            let moment = Moment::now(engine);
-            let newest = moment.newest_seq(condition.keyspace, &condition.key)?;
-            if Some(newest) == condition.newest_seq {
+    let is_same =
+        |left: &Origin, right: &Origin| left.condition.keyspace == right.condition.keyspace;
+    for origins in origins.chunk_by_mut(is_same) {
+        let Some(first) = origins.first() else { continue };
+        let keyspace = first.condition.keyspace;
+        let is_older = |origin: &&mut Origin| origin.condition.read_seq < flushed;
+        let mut older: Vec<_> = origins.iter_mut().filter(is_older).collect();
+        if older.is_empty() {
+            continue;
+        }
+        let moment = Moment::now(engine);
+        let keys = older.iter().map(|origin| origin.condition.key.as_slice());
+        let known = moment.look_up_many(keyspace, keys)?;
+        for (Origin { condition, .. }, known) in older.iter_mut().zip(known) {
+            if Some(known.lookup.newest_seq) == condition.newest_seq {
                 mark!("gc_condition_refreshed");
                 condition.read_seq = moment.seq;
             }

@@ -183,6 +183,15 @@ proptest! {
                 });
                 prop_assert_eq!(memtable.newest_seq(keyspace, key), newest.map_or(0, |e| e.seq));
             }
+            let keyspace = KeyspaceId(2);
+            let asked = || probes.iter().map(|(_, key, snapshot)| (key, Lookup::new(*snapshot)));
+            let mut many: Vec<_> = asked().collect();
+            let keys = &mut many.iter_mut().map(|(key, lookup)| (key.as_slice(), lookup));
+            memtable.get_many(keyspace, keys);
+            for ((key, mut alone), (_, found)) in asked().zip(many) {
+                memtable.get(keyspace, key, &mut alone);
+                prop_assert_eq!(outcome(&found), outcome(&alone));
+            }
         }
     }
 

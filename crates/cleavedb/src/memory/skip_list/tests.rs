@@ -116,6 +116,14 @@ proptest! {
         }
         expected.reverse();
         prop_assert_eq!(backwards(&list), expected);
+        // Often, so that more are searched for than go at once.
+        let all = || probes.iter().cycle().take(3 * probes.len());
+        let target = |(keyspace, key, seq)| Target::new(KeyspaceId(keyspace), key, seq);
+        let targets = || all().map(|(keyspace, key, seq)| target((*keyspace, key, *seq)));
+        let mut together = Vec::new();
+        list.seek_many(targets(), &mut |node| together.push(node.map(place)));
+        let alone: Vec<_> = targets().map(|target| list.seek(&target).map(place)).collect();
+        prop_assert_eq!(together, alone);
     }
 }
 
