@@ -57,6 +57,36 @@ fn a_cold_get_is_one_read_and_a_multi_get_one_batch() {
 }
 
 #[test]
+fn many_reads_go_in_waves() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    // Too far apart to be read in one piece.
+    for number in 0..66 {
+        apart(&db).put(key(number), long(number, 0)).unwrap();
+        apart(&db).put(format!("between {number}"), vec![7; 70 << 10]).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = open(&disk);
+    let keyspace = apart(&db);
+    assert!((0..66).all(|number| keyspace.contains(key(number)).unwrap()), "reads the index");
+    let mut first = 0;
+    for (count, batches) in [(2, 1), (8, 1), (16, 2), (40, 4)] {
+        let numbers = first..first + count;
+        first += count;
+        let keys: Vec<_> = numbers.clone().map(key).collect();
+        let before = reads(&db);
+        for (number, value) in numbers.zip(keyspace.multi_get(&keys).unwrap()) {
+            assert_eq!(value.unwrap(), long(number, 0));
+        }
+        let after = reads(&db);
+        let misses = after.misses - before.misses;
+        assert_eq!((after.calls - before.calls, misses), (count, count), "one read each");
+        assert_eq!(after.batches - before.batches, batches, "of {count} reads");
+    }
+}
+
+#[test]
 fn what_was_read_stays_in_memory() {
     let disk = MemoryDisk::new();
     let (db, keyspace) = cold(&disk, 1000);

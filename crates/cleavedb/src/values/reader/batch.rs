@@ -1,4 +1,4 @@
-//! Many values at once: sorted by place, neighbours joined, all device reads submitted together.
+//! Many values at once: sorted by place, neighbours joined, all device reads under way together.
 
 use std::sync::Arc as BytesArc;
 
@@ -6,7 +6,7 @@ use crate::base::error::Result;
 use crate::base::marks::mark;
 use crate::base::sync::Arc;
 use crate::base::value::Value;
-use crate::io::disk::BatchRead;
+use crate::io::disk::{BatchRead, ReadsUnderWay};
 use crate::io::meter::Meter;
 use crate::io::{DiskFile, Purpose};
 use crate::values::cache::Kept;
@@ -20,6 +20,12 @@ const GAP_BYTES_MAX: u64 = 64 << 10;
 
 /// Pieces of joined records are no longer than this: a value that the user keeps pins its piece.
 const PIECE_BYTES_MAX: u64 = 1 << 20;
+
+/// A batch is read in so many *waves*, each of so many pieces at least: the device works on the
+/// first while the next is handed to it, and on the later ones while values of the first are
+/// checked and kept.
+const WAVES_MAX: usize = 4;
+const WAVE_PIECES_MIN: usize = 8;
 
 /// One device read, for the records `from..to` in the order of their places.
 pub(super) struct Piece {
@@ -60,14 +66,23 @@ impl ValueReader<'_> {
         open.sort_unstable_by_key(|(_, _, one, _)| (one.handle.file, one.handle.offset));
         let handles = open.iter().map(|(_, file, one, _)| (*file, one.handle));
         let pieces = join(handles, GAP_BYTES_MAX);
-        for (piece, bytes) in pieces.iter().zip(self.read_pieces(&pieces, purpose)) {
-            for (number, _, one, guard) in open.get_mut(piece.from..piece.to).unwrap_or_default() {
-                let value = piece.value(&bytes, one);
-                if let Ok(value) = &value {
-                    cache.keep(guard.take(), one, value);
-                }
-                if let Some(outcome) = outcomes.get_mut(*number) {
-                    *outcome = Some(value);
+        // All waves are begun before the first is awaited.
+        let wave_pieces = pieces.len().div_ceil(WAVES_MAX).max(WAVE_PIECES_MIN);
+        let waves: Vec<_> = pieces
+            .chunks(wave_pieces)
+            .map(|wave| (wave, self.begin_pieces(wave, wave.len() == pieces.len(), purpose)))
+            .collect();
+        for (pieces, begun) in waves {
+            for (piece, bytes) in pieces.iter().zip(begun.finish(pieces)) {
+                let places = open.get_mut(piece.from..piece.to).unwrap_or_default();
+                for (number, _, one, guard) in places {
+                    let value = piece.value(&bytes, one);
+                    if let Ok(value) = &value {
+                        cache.keep(guard.take(), one, value);
+                    }
+                    if let Some(outcome) = outcomes.get_mut(*number) {
+                        *outcome = Some(value);
+                    }
                 }
             }
         }
@@ -75,20 +90,51 @@ impl ValueReader<'_> {
         outcomes.into_iter().flatten().collect()
     }
 
-    /// Reads all pieces in one submission.
-    fn read_pieces(&self, pieces: &[Piece], purpose: Purpose) -> Vec<PieceBytes> {
+    /// Begins to read these pieces; those of a lone wave are read at once, which saves a call.
+    fn begin_pieces(&self, pieces: &[Piece], is_lone: bool, purpose: Purpose) -> BegunPieces {
         let io = &self.context.io;
         let (opened, mut reads) = prepare(pieces, &io.meter, purpose);
-        match reads.as_mut_slice() {
-            [] => {}
+        let reads = match reads.as_mut_slice() {
             // A lone read needs no ring.
-            [read] => read.result = read.file.read_exact_at(&mut read.buffer, read.offset),
-            reads => {
-                io.disk.read_batch(reads);
-                io.meter.batch_submitted();
+            [read] => {
+                read.result = read.file.read_exact_at(&mut read.buffer, read.offset);
+                Reads::Ended(reads)
             }
-        }
-        conclude(pieces, opened, reads)
+            [] => Reads::Ended(reads),
+            batch if is_lone => {
+                io.disk.read_batch(batch);
+                io.meter.batch_submitted();
+                Reads::Ended(reads)
+            }
+            _ => {
+                io.meter.batch_submitted();
+                Reads::UnderWay(io.disk.start_batch(reads))
+            }
+        };
+        BegunPieces { opened, reads }
+    }
+}
+
+/// Pieces whose reads have been begun.
+struct BegunPieces {
+    /// Which of them could be tried at all.
+    opened: Vec<Result<()>>,
+    reads: Reads,
+}
+
+enum Reads {
+    UnderWay(Box<dyn ReadsUnderWay>),
+    Ended(Vec<BatchRead>),
+}
+
+impl BegunPieces {
+    /// Waits for the reads; what each of these pieces, those that were begun, brought.
+    fn finish(self, pieces: &[Piece]) -> Vec<PieceBytes> {
+        let reads = match self.reads {
+            Reads::UnderWay(reads) => reads.finish(),
+            Reads::Ended(reads) => reads,
+        };
+        conclude(pieces, self.opened, reads)
     }
 }
 
