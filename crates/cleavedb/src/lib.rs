@@ -17,7 +17,8 @@ pub(crate) mod values;
 pub use base::compress::Compression;
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::limits::{
-    BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_BYTES_MAX, KEYSPACE_NAME_BYTES_MAX, VALUE_BYTES_MAX,
+    BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_BYTES_MAX, KEYSPACE_NAME_BYTES_MAX,
+    LARGE_VALUE_BYTES_MAX, VALUE_BYTES_MAX,
 };
 pub use base::merge_operator::{MergeOperator, operators};
 pub use base::value::Value;

@@ -25,7 +25,7 @@ impl std::fmt::Display for FileId {
 }
 
 /// What an entry says about its key. On disk: never renumber. Zero is reserved so that a zeroed
-/// byte never parses.
+/// byte never parses; 8 is taken by a record of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Kind {

@@ -39,6 +39,9 @@ pub enum ErrorKind {
     Timeout,
     /// A merge operator failed or panicked on this key; the key's data is intact.
     MergeFailed,
+    /// The value is too long to be handed over in one piece: read it with
+    /// [`Keyspace::get_reader`](crate::Keyspace::get_reader).
+    TooLarge,
     /// The handle was closed, or its keyspace dropped.
     Closed,
 }

@@ -11,6 +11,10 @@ pub(crate) const RANGE_END_BYTES_MAX: usize = KEY_BYTES_MAX + 1;
 /// its header in 32-bit lengths, and recovery must hold one in memory.
 pub const VALUE_BYTES_MAX: usize = 256 << 20;
 
+/// Longest value in a file of its own, which is written and read piece by piece: its length fits
+/// the 32 bits of a handle (4 GiB less one byte).
+pub const LARGE_VALUE_BYTES_MAX: u64 = u32::MAX as u64;
+
 /// Operations in one batch: counts are 32-bit in the frame; the bound keeps a batch's index small.
 pub const BATCH_OPERATIONS_MAX: usize = 1 << 24;
 
@@ -25,3 +29,4 @@ pub(crate) const LEVELS: usize = 7;
 
 const _: () = assert!(VALUE_BYTES_MAX + KEY_BYTES_MAX + 64 < BATCH_BYTES_MAX);
 const _: () = assert!(BATCH_BYTES_MAX < u32::MAX as usize);
+const _: () = assert!((VALUE_BYTES_MAX as u64) < LARGE_VALUE_BYTES_MAX);

@@ -24,6 +24,8 @@ pub(crate) enum FileKind {
     Creating = 8,
     /// Value segment: `000015.val`.
     Value = 9,
+    /// One large value in a file of its own: `000016.big`.
+    Large = 10,
 }
 
 /// Name of the pointer file.
@@ -52,6 +54,7 @@ impl FileKind {
             7 => Self::Reserve,
             8 => Self::Creating,
             9 => Self::Value,
+            10 => Self::Large,
             _ => return None,
         })
     }
@@ -63,6 +66,7 @@ impl FileKind {
             Self::Table => Some("tbl"),
             Self::Manifest => Some("man"),
             Self::Value => Some("val"),
+            Self::Large => Some("big"),
             Self::Current | Self::Options | Self::Lock | Self::Reserve | Self::Creating => None,
         }
     }
@@ -108,6 +112,7 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(FileKind, FileId)> {
         "tbl" => FileKind::Table,
         "man" => FileKind::Manifest,
         "val" => FileKind::Value,
+        "big" => FileKind::Large,
         _ => return None,
     };
     if stem.len() < 6 || !stem.bytes().all(|b| b.is_ascii_digit()) {

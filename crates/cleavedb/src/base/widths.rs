@@ -14,6 +14,11 @@ pub struct Widths {
     pub value_segment_bytes: u64,
     /// Bytes of the newest values kept in memory until they are read from the device.
     pub value_tail_bytes: usize,
+    /// Longest value that is logged with its batch; a longer one goes to a file of its own.
+    pub large_value_bytes: u64,
+    /// Bytes of a piece of such a file, each with a checksum of its own: what a stream holds in
+    /// memory.
+    pub large_chunk_bytes: usize,
     /// Bytes of unflushed log that force a flush, so that recovery is bounded.
     pub replay_bytes_max: u64,
     /// Bytes of edits after which the manifest is rolled into a fresh snapshot.
@@ -48,6 +53,8 @@ impl Widths {
             journal_segment_bytes: 64 << 20,
             value_segment_bytes: 64 << 20,
             value_tail_bytes: (memory_budget / 32).min(8 << 20) as usize,
+            large_value_bytes: 8 << 20,
+            large_chunk_bytes: 1 << 20,
             replay_bytes_max: 512 << 20,
             manifest_bytes_max: 4 << 20,
             block_bytes: 4096,

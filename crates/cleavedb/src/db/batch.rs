@@ -1,5 +1,6 @@
 //! Several operations, all or nothing.
 
+use std::io::Read;
 use std::ops::RangeBounds;
 
 use crate::base::entry::{KeyspaceId, Kind};
@@ -10,12 +11,15 @@ use crate::base::limits::{
 use crate::base::sync::Arc;
 use crate::db::handle::{Handle, check_range, is_empty_range, key_range};
 use crate::db::{Durability, Keyspace};
+use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::commit::{Task, Work};
 use crate::engine::conditional::Members;
+use crate::engine::large::{LargePut, Taken};
 use crate::index::KeyRange;
-use crate::log::batch::encode_record;
+use crate::log::batch::{encode_large_put, encode_record};
 use crate::log::separated::{SeparatedPut, Slot, encode_separated};
+use crate::values::large::format::LARGE_BYTES_MIN;
 
 /// Operations on any keyspaces of one database, committed atomically in the order added.
 ///
@@ -46,6 +50,8 @@ pub(crate) struct Operations {
     refused: Option<Error>,
     /// The separated puts in the payload.
     slots: Vec<Slot>,
+    /// Large values, which stand in their files already.
+    large: Vec<LargePut>,
     /// Keeps its memory from one compressed value to the next.
     scratch: Vec<u8>,
 }
@@ -56,7 +62,22 @@ impl Operations {
     }
 
     /// Adds a put, whose value is separated where the keyspace says so.
-    pub(crate) fn put(&mut self, keyspace: &KeyspaceState, key: &[u8], value: &[u8]) {
+    pub(crate) fn put(
+        &mut self,
+        engine: &Arc<Engine>,
+        keyspace: &KeyspaceState,
+        key: &[u8],
+        value: &[u8],
+    ) {
+        let is_large = value.len() as u64 > engine.widths.large_value_bytes
+            && value.len() as u64 > LARGE_BYTES_MIN;
+        if is_large && value.len() <= VALUE_BYTES_MAX {
+            return self.put_from(engine, keyspace, key, &mut &*value);
+        }
+        self.put_small(keyspace, key, value);
+    }
+
+    fn put_small(&mut self, keyspace: &KeyspaceState, key: &[u8], value: &[u8]) {
         let placement = &keyspace.placement;
         if !placement.separates(value.len()) {
             return self.add(Kind::Put, keyspace.id, key, value);
@@ -71,6 +92,30 @@ impl Operations {
         let slot = encode_separated(&mut self.payload, self.count, &put, &mut self.scratch);
         self.slots.push(slot);
         self.added(Kind::PutSeparated, key, value);
+    }
+
+    /// Adds a put of what a stream yields to its end; a long value is written to a file of its own
+    /// at once.
+    pub(crate) fn put_from(
+        &mut self,
+        engine: &Arc<Engine>,
+        keyspace: &KeyspaceState,
+        key: &[u8],
+        source: &mut dyn Read,
+    ) {
+        let taken = self.check(key, &[]).and_then(|()| engine.take_large(keyspace, key, source));
+        match taken {
+            Ok(Taken::Small(value)) => self.put_small(keyspace, key, &value),
+            Ok(Taken::Large(mut put)) => {
+                put.set_operation(self.count);
+                let handle = put.handle();
+                encode_large_put(&mut self.payload, keyspace.id, key, &handle.encode());
+                self.large.push(put);
+                self.added(Kind::PutSeparated, key, &[]);
+                self.user_bytes += u64::from(handle.bytes);
+            }
+            Err(error) => self.refuse(error),
+        }
     }
 
     /// Adds one operation whose value, if it has one, stays in the index.
@@ -145,10 +190,15 @@ impl Operations {
         if let Some(error) = taken.refused {
             return Err(error);
         }
+        if durability == Durability::Sync {
+            // Here, not under leadership: nobody else waits for it.
+            taken.large.iter().try_for_each(LargePut::sync)?;
+        }
         Ok(Work {
             task: Task::Write,
             payload: taken.payload,
             slots: taken.slots,
+            large: taken.large,
             count: taken.count,
             user_bytes: taken.user_bytes,
             sync: durability == Durability::Sync,
@@ -185,6 +235,20 @@ impl Batch {
         self.add(ks, Kind::Put, key.as_ref(), value.as_ref())
     }
 
+    /// Adds a put of what `source` yields, to its end, as [`Keyspace::put_reader`] does: a long
+    /// value is written to its file now, and goes away with the batch unless that is committed.
+    pub fn put_reader(
+        &mut self,
+        ks: &Keyspace,
+        key: impl AsRef<[u8]>,
+        source: &mut dyn Read,
+    ) -> &mut Self {
+        if self.note(ks) {
+            self.operations.put_from(&self.handle.engine, &ks.state, key.as_ref(), source);
+        }
+        self
+    }
+
     /// Adds a delete.
     pub fn delete(&mut self, ks: &Keyspace, key: impl AsRef<[u8]>) -> &mut Self {
         self.add(ks, Kind::Delete, key.as_ref(), &[])
@@ -219,7 +283,7 @@ impl Batch {
     fn add(&mut self, ks: &Keyspace, kind: Kind, key: &[u8], value: &[u8]) -> &mut Self {
         if self.note(ks) {
             match kind {
-                Kind::Put => self.operations.put(&ks.state, key, value),
+                Kind::Put => self.operations.put(&self.handle.engine, &ks.state, key, value),
                 kind => self.operations.add(kind, ks.state.id, key, value),
             }
         }

@@ -1,14 +1,16 @@
 //! A named, ordered map within a database.
 
+use std::io::Read;
 use std::ops::RangeBounds;
 
 use crate::base::entry::{Kind, Seq};
 use crate::base::error::{Error, Result};
+use crate::base::limits::LARGE_VALUE_BYTES_MAX;
 use crate::base::sync::Arc;
 use crate::base::value::Value;
 use crate::db::batch::Operations;
 use crate::db::handle::{Handle, check_range, key_range, prefix_range};
-use crate::db::{Cursor, IndexKind, RangeIter};
+use crate::db::{Cursor, IndexKind, RangeIter, ValueStream};
 use crate::engine::catalogue::KeyspaceState;
 use crate::index::KeyRange;
 
@@ -97,7 +99,37 @@ impl Keyspace {
     /// than [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX)), `Timeout`, `NoSpace`, `Io`, `Stopped`,
     /// `ReadOnly`, `Closed`.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.write(|operations| operations.put(&self.state, key.as_ref(), value.as_ref()))
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.write(|operations| operations.put(&self.handle.engine, &self.state, key, value))
+    }
+
+    /// Stores what `source` yields, to its end, under `key`, with at most 4 MiB of it in memory. A
+    /// value of more than 1 MiB goes to a file of its own, chunk by chunk, while it is read; the
+    /// write is one operation all the same: seen whole or not at all, whenever the process ends.
+    /// `length` is what the caller expects, if he does; the source decides.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`]; `InvalidArgument` for more than
+    /// [`LARGE_VALUE_BYTES_MAX`](crate::LARGE_VALUE_BYTES_MAX) bytes, at once where `length` says
+    /// so; `Io` where the source fails. Nothing is stored then.
+    pub fn put_reader(
+        &self,
+        key: impl AsRef<[u8]>,
+        source: &mut dyn Read,
+        length: Option<u64>,
+    ) -> Result<()> {
+        if let Some(length) = length
+            && length > LARGE_VALUE_BYTES_MAX
+        {
+            let message =
+                format!("a value of {length} bytes; at most {LARGE_VALUE_BYTES_MAX} are allowed");
+            return Err(Error::invalid(message));
+        }
+        self.handle.check_writable()?;
+        let key = key.as_ref();
+        self.write(|operations| {
+            operations.put_from(&self.handle.engine, &self.state, key, source);
+        })
     }
 
     /// Removes `key`; it need not exist.
@@ -144,7 +176,7 @@ impl Keyspace {
         let encode = || {
             let mut operations = Operations::new();
             match new {
-                Some(value) => operations.put(&self.state, key, value),
+                Some(value) => operations.put(&self.handle.engine, &self.state, key, value),
                 None => operations.add(Kind::Delete, id, key, &[]),
             }
             operations.take(self.handle.durability)
@@ -155,9 +187,21 @@ impl Keyspace {
     /// The value of `key`, or `None`.
     ///
     /// # Errors
-    /// `Corruption` naming file and offset, `Io`, `MergeFailed`, `Closed`.
+    /// `Corruption` naming file and offset, `Io`, `MergeFailed`, `Closed`; `TooLarge` for a value
+    /// of more than [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX) bytes, which
+    /// [`Keyspace::get_reader`] reads.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.handle.engine.get(&self.state, key.as_ref(), None)
+    }
+
+    /// The value of `key`, to be read piece by piece with at most 4 MiB of it in memory, or `None`.
+    /// Values that were put in one piece, and merged ones, are read whole.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`], here and from the stream.
+    pub fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueStream>> {
+        let source = self.handle.engine.open_value(&self.state, key.as_ref(), None)?;
+        Ok(source.map(ValueStream::new))
     }
 
     /// Whether `key` exists.

@@ -10,6 +10,7 @@ mod keyspace;
 mod options;
 mod snapshot;
 mod stats;
+mod stream;
 
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
@@ -28,3 +29,4 @@ pub use stats::{
     CacheStats, CollectionStats, EventCounts, Histogram, KeyspaceStats, LevelStats, Problem,
     Reclaimed, StallStats, Stats, ValueStats, VerifyReport,
 };
+pub use stream::ValueStream;

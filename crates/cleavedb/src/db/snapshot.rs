@@ -6,7 +6,7 @@ use crate::base::error::{Error, Result};
 use crate::base::sync::Arc;
 use crate::base::value::Value;
 use crate::db::handle::{Handle, key_range, prefix_range};
-use crate::db::{Cursor, Keyspace, RangeIter};
+use crate::db::{Cursor, Keyspace, RangeIter, ValueStream};
 use crate::engine::snapshots::SnapshotPin;
 use crate::index::KeyRange;
 
@@ -51,6 +51,16 @@ impl Snapshot {
     pub fn get(&self, ks: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.check(ks)?;
         self.handle.engine.get(&ks.state, key.as_ref(), Some(self.pin.seq()))
+    }
+    /// As [`Keyspace::get_reader`] at this moment; the stream may outlive the snapshot.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get_reader`].
+    pub fn get_reader(&self, ks: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<ValueStream>> {
+        self.check(ks)?;
+        let engine = &self.handle.engine;
+        let source = engine.open_value(&ks.state, key.as_ref(), Some(self.pin.seq()))?;
+        Ok(source.map(ValueStream::new))
     }
     /// As [`Keyspace::multi_get`] at this moment.
     ///

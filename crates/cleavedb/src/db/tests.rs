@@ -7,6 +7,7 @@ mod collection;
 mod concurrency;
 mod forged;
 mod journal;
+mod large;
 mod locks;
 mod reopen;
 mod scans;

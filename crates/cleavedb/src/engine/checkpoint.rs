@@ -53,6 +53,10 @@ impl Engine {
         for entry in view.values.iter() {
             self.link(FileKind::Value, entry.file.id(), target)?;
         }
+        // Those that only the log names among them; the roll has made these durable.
+        for entry in view.values.large() {
+            self.link(FileKind::Large, entry.file.id(), target)?;
+        }
         Manifest::create(&self.io, target, self.uuid, sections).map_err(AppendError::into_error)?;
         sync_folders(&self.io, target)?;
         tracing::info!(target = %target.display(), "checkpoint made");

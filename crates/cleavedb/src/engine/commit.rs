@@ -19,6 +19,7 @@ use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::conditional::{Condition, Members};
 use crate::engine::lane::{Group, GroupPlace, LaneId};
+use crate::engine::large::LargePut;
 use crate::engine::metrics::Operation;
 use crate::engine::pacing::Reason;
 use crate::io::Purpose;
@@ -57,6 +58,8 @@ pub(crate) struct Work {
     pub(crate) payload: Vec<u8>,
     /// The separated puts in it; with one at least, the batch goes to the value lane.
     pub(crate) slots: Vec<Slot>,
+    /// Large values that it puts, which stand in their files already.
+    pub(crate) large: Vec<LargePut>,
     /// Operations in it.
     pub(crate) count: u32,
     /// Key and value bytes in it.
@@ -85,6 +88,7 @@ impl Work {
             task,
             payload: Vec::new(),
             slots: Vec::new(),
+            large: Vec::new(),
             count: 0,
             user_bytes: 0,
             sync: false,
@@ -222,6 +226,7 @@ impl Engine {
             // An empty batch only asks for durability.
             if work.count > 0 {
                 let (count, payload) = (work.count, work.payload.as_slice());
+                work.large.iter().for_each(|put| put.begin(next_seq));
                 frames.push(FrameRef { base_seq: next_seq, count, payload });
                 if lane == Some(LaneId::Values) {
                     slots.push(work.slots.as_slice());
@@ -240,9 +245,13 @@ impl Engine {
         }
         let group = Group { frames: &frames, slots: &slots, last_seq, purpose: own.purpose };
         let place = match lane {
-            Some(lane) => self.append_group(lane, &group, frees_space)?,
-            None => None,
+            Some(lane) => self.append_group(lane, &group, frees_space),
+            None => Ok(None),
         };
+        let large = members(own, followers).flat_map(|work| &work.large);
+        let large_bytes: u64 = large.map(|put| put.end(place.is_ok())).sum();
+        let place = place?;
+        self.logs.add_bytes(large_bytes);
         self.commits.allocated.store(last_seq, Ordering::Release);
         if sync {
             let start = self.io.clock.now();

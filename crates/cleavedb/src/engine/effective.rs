@@ -51,6 +51,8 @@ impl Engine {
         line("journal_segment_bytes", widths.journal_segment_bytes.to_string());
         line("value_segment_bytes", widths.value_segment_bytes.to_string());
         line("value_tail_bytes", widths.value_tail_bytes.to_string());
+        line("large_value_bytes", widths.large_value_bytes.to_string());
+        line("large_chunk_bytes", widths.large_chunk_bytes.to_string());
         line("replay_bytes_max", widths.replay_bytes_max.to_string());
         line("block_bytes", widths.block_bytes.to_string());
         line("restart_interval", widths.restart_interval.to_string());

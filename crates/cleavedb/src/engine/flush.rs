@@ -11,6 +11,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::lane::JournalEdit;
+use crate::engine::large::naming_section;
 use crate::engine::metrics::Operation;
 use crate::engine::state::{Draft, Publication};
 use crate::engine::view::Frozen;
@@ -111,6 +112,8 @@ impl Engine {
             mark!("journal_segment_removed");
             sections.push(JournalEdit::encode(&edits));
         }
+        let large = self.large.named_by_flush(frozen.last_seq);
+        sections.extend(naming_section(&large));
         let mut draft = Draft { sections, ..Draft::default() };
         let mut installs = Vec::new();
         for Part { keyspace, prepared } in parts {
@@ -134,6 +137,7 @@ impl Engine {
             }
             engine.flushed.store(frozen.last_seq, Ordering::Release);
             engine.logs.set_flushed_bytes(frozen.journal_mark);
+            engine.large.forget(&large);
             engine.journal.forget(&removed);
             engine.value_lane.forget(&engine.value_lane.superfluous(frozen.last_seq));
             for &id in &removed {

@@ -40,6 +40,7 @@ mod chunk;
 mod collect;
 mod estimate;
 pub(crate) mod figures;
+mod large;
 mod moves;
 mod newest;
 pub(crate) mod on_demand;
@@ -134,7 +135,8 @@ impl Collection {
 impl Engine {
     /// Whether there may be anything to collect: cheap.
     pub(crate) fn has_value_files(&self) -> bool {
-        self.view.load().values.iter().next().is_some()
+        let view = self.view.load();
+        view.values.iter().next().is_some() || view.values.large().next().is_some()
     }
 
     /// Does the most pressing piece of collection; false if nothing is due.
@@ -269,8 +271,12 @@ impl Engine {
         }
         let view = self.view.load_full();
         let files = || removable.iter().filter_map(|&id| view.values.get(id));
+        let large = || removable.iter().filter_map(|&id| view.values.get_large(id));
         let freed: u64 = files().filter_map(|e| e.state.sealed).map(|v| v.sealed.bytes).sum();
+        let large_freed: u64 = large().filter_map(|e| e.info).map(|info| info.sealed.bytes).sum();
+        let freed = freed + large_freed;
         let dangling: u64 = files().map(|entry| entry.state.refs).sum();
+        let dangling = dangling + large().map(|entry| entry.refs).sum::<u64>();
         let edits: Vec<_> = removable.iter().map(|&id| ValuesEdit::Removed { id }).collect();
         // Housekeeping may come to the same conclusion at the same time.
         let is_unchanged = || self.removable(&self.view.load().values) == removable;
@@ -298,10 +304,13 @@ impl Engine {
         let newest = values.iter().next_back().map(|entry| entry.file.id());
         let mut known = self.gc.state.lock();
         // Compaction may have found that nothing names them before they could be removed here.
-        known.retiring.retain(|&id, _| values.get(id).is_some());
+        let is_there = |id| values.get(id).is_some() || values.get_large(id).is_some();
+        known.retiring.retain(|&id, _| is_there(id));
         let is_free = |id: FileId, barrier: Seq| {
             let sealed = values.get(id).and_then(|entry| entry.state.sealed);
-            let oldest_record = sealed.map_or(0, |values| values.totals.smallest_seq);
+            let large = values.get_large(id).and_then(|entry| entry.info);
+            let oldest_record = sealed.map(|values| values.totals.smallest_seq);
+            let oldest_record = oldest_record.or(large.map(|info| info.seq)).unwrap_or(0);
             if is_seen(oldest_record, barrier, &snapshots) {
                 mark!("gc_waited_for_snapshot");
                 return planted!("gc_ignores_snapshots");

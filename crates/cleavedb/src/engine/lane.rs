@@ -375,6 +375,8 @@ impl Engine {
         let Some(open) = lane.writer.lock().take() else {
             return Ok(lane.tail.lock().segments.back().and_then(|s| s.sealed));
         };
+        // Nor does a record whose large value is not there.
+        self.sync_large()?;
         // A gap never lies below a sealed segment (J5).
         if !planted!("seal_syncs_own_lane_only") {
             self.lane(id.other()).sync().map_err(|cause| self.stopped_by_sync(cause))?;

@@ -73,6 +73,11 @@ impl Logs {
         reach.appended = last_seq;
     }
 
+    /// Bytes have been written elsewhere that a replay has to read, too.
+    pub(super) fn add_bytes(&self, bytes: u64) {
+        self.appended_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Everything up to `seq` is durable.
     pub(super) fn set_synced(&self, seq: Seq) {
         let mut reach = self.reach.lock();
@@ -112,6 +117,8 @@ impl Engine {
             return Ok(());
         }
         let start = self.io.clock.now();
+        // What records name is durable before they are (LV-2 of `large`).
+        self.sync_large()?;
         if !planted!("skip_journal_sync")
             && let Err(cause) = self.sync_lanes()
         {

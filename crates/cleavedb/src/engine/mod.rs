@@ -21,6 +21,7 @@ pub(crate) mod gc;
 pub(crate) mod health;
 pub(crate) mod keyspaces;
 pub(crate) mod lane;
+pub(crate) mod large;
 pub(crate) mod listener;
 pub(crate) mod lock;
 pub(crate) mod logs;

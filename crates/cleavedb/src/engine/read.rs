@@ -18,7 +18,16 @@ use crate::engine::view::View;
 use crate::index::KeyLookup;
 use crate::io::Purpose;
 use crate::values::file_table::ValueFiles;
+use crate::values::large::reader::LargeFile;
 use crate::values::reader::{ValueReader, Wanted};
+
+/// Where the bytes of a value come from.
+pub(crate) enum Source {
+    /// From memory.
+    Whole(Value),
+    /// From a file of its own, which it pins.
+    Large(Box<LargeFile>),
+}
 
 impl Engine {
     /// The newest view, and what of it is to be seen.
@@ -29,7 +38,7 @@ impl Engine {
         loop {
             let view = self.view.load();
             let seq = snapshot.unwrap_or_else(|| self.visible.load(Ordering::Acquire));
-            if self.newest_value_file.load(Ordering::Acquire) <= view.newest_value_file() {
+            if self.newest_value_table.load(Ordering::Acquire) <= view.value_table {
                 return (view, seq);
             }
             mark!("view_taken_again_for_value_file");
@@ -59,7 +68,18 @@ impl Engine {
         snapshot: Option<Seq>,
     ) -> Result<Option<Value>> {
         let (view, seq) = self.moment(snapshot);
-        let mut lookup = look_up_in(&view, keyspace.id, key, seq)?;
+        let lookup = look_up_in(&view, keyspace.id, key, seq)?;
+        self.value_of(&view, keyspace, key, lookup)
+    }
+
+    /// The value of what a lookup in a view met.
+    fn value_of(
+        &self,
+        view: &View,
+        keyspace: &KeyspaceState,
+        key: &[u8],
+        mut lookup: Lookup,
+    ) -> Result<Option<Value>> {
         let base = match base_of(&lookup, key)? {
             Base::Separated(found) => {
                 let handle = self.strategy.resolve(&found.value)?;
@@ -70,6 +90,32 @@ impl Engine {
             Base::Absent => None,
         };
         fold(lookup, key, base, keyspace.operator.as_ref())
+    }
+
+    /// The value of `key` at `snapshot`, or now, to be read piece by piece.
+    pub(crate) fn open_value(
+        &self,
+        keyspace: &KeyspaceState,
+        key: &[u8],
+        snapshot: Option<Seq>,
+    ) -> Result<Option<Source>> {
+        self.check_readable(keyspace)?;
+        self.metrics.gets.fetch_add(1, Ordering::Relaxed);
+        let (view, seq) = self.moment(snapshot);
+        let lookup = look_up_in(&view, keyspace.id, key, seq)?;
+        if lookup.operands.is_empty()
+            && let Base::Separated(found) = base_of(&lookup, key)?
+        {
+            let handle = self.strategy.resolve(&found.value)?;
+            if handle.is_large() {
+                let wanted = Wanted { handle, keyspace: keyspace.id, key, seq: found.seq };
+                let reader = self.value_reader(&view.values);
+                let file = reader.open_large(&wanted, Purpose::Read)?;
+                return Ok(Some(Source::Large(Box::new(file))));
+            }
+        }
+        let value = self.value_of(&view, keyspace, key, lookup)?;
+        Ok(value.map(Source::Whole))
     }
 
     /// Whether `key` exists: no operator is run, no value read.

@@ -10,8 +10,8 @@ use crate::values::file_table::ValueFiles;
 
 impl Engine {
     /// Removes value files that no index entry names and that hold nothing unflushed (rule R8). The
-    /// newest one stays: what a crash left newer than all that the manifest names was begun, and
-    /// named, after it, so its edit must have been lost.
+    /// newest segment stays: what a crash left newer than all that the manifest names was begun,
+    /// and named, after it, so its edit must have been lost.
     pub(crate) fn remove_dead_value_files(&self) -> Result<bool> {
         let dead = self.dead_value_files(&self.view.load().values);
         if dead.is_empty() {
@@ -20,7 +20,10 @@ impl Engine {
         let freed: u64 = {
             let view = self.view.load();
             let files = dead.iter().filter_map(|&id| view.values.get(id));
-            files.filter_map(|entry| entry.state.sealed).map(|values| values.sealed.bytes).sum()
+            let segments = files.filter_map(|entry| entry.state.sealed);
+            let large = dead.iter().filter_map(|&id| view.values.get_large(id)?.info);
+            let segments: u64 = segments.map(|values| values.sealed.bytes).sum();
+            segments + large.map(|info| info.sealed.bytes).sum::<u64>()
         };
         let edits: Vec<_> = dead.iter().map(|&id| ValuesEdit::Removed { id }).collect();
         // Housekeeping may run twice at a time.
@@ -44,6 +47,7 @@ impl Engine {
         let mut older = values.iter();
         older.next_back();
         let dead = older.filter(|entry| entry.state.is_dead(flushed));
-        dead.map(|entry| entry.file.id()).collect()
+        let large = values.large().filter(|entry| entry.is_dead(flushed));
+        dead.map(|entry| entry.file.id()).chain(large.map(|entry| entry.file.id())).collect()
     }
 }

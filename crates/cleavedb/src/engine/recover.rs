@@ -28,6 +28,7 @@ use crate::engine::directory::{create_folders, sync_folders};
 use crate::engine::gc::Collection;
 use crate::engine::health::Health;
 use crate::engine::lane::{JournalEdit, Lane, LaneId, Segment};
+use crate::engine::large::LargeFiles;
 use crate::engine::lock::{lock_for_reading, lock_for_writing};
 use crate::engine::logs::Logs;
 use crate::engine::metrics::Metrics;
@@ -100,6 +101,7 @@ impl Engine {
     fn replay_and_start(self: &Arc<Self>) -> Result<()> {
         self.replay_logs()?;
         if !self.settings.read_only {
+            self.remove_large_orphans()?;
             self.open_reserve();
             self.name_sealed_values()?;
             let predecessor = self.seal_lane(LaneId::Journal)?;
@@ -142,11 +144,12 @@ impl Engine {
             frozen: Vec::new(),
             indexes: Arc::default(),
             values: Arc::new(values),
+            value_table: 0,
         };
         let waiting = state.segments.iter().chain(&value_segments);
         let unflushed_bytes = waiting.filter_map(|s| s.sealed).map(|s| s.bytes).sum();
         let engine = Arc::new(Self {
-            newest_value_file: AtomicU64::new(view.newest_value_file()),
+            newest_value_table: AtomicU64::new(view.value_table),
             view: ArcSwap::from_pointee(view),
             publish: Mutex::new(()),
             visible: AtomicU64::new(flushed),
@@ -156,6 +159,7 @@ impl Engine {
             logs: Logs::new(flushed, unflushed_bytes),
             journal: Lane::new(state.segments, flushed),
             value_lane: Lane::new(value_segments, flushed),
+            large: LargeFiles::default(),
             value_tail: TailBuffer::new(widths.value_tail_bytes),
             value_context,
             strategy: Arc::new(Wisckey),
@@ -251,11 +255,13 @@ impl Engine {
         }
         named.extend(self.journal.segments().into_iter().map(|s| (FileKind::Journal, s.id)));
         named.extend(view.values.iter().map(|entry| (FileKind::Value, entry.file.id())));
+        named.extend(view.values.large().map(|entry| (FileKind::Large, entry.file.id())));
         named.sort_unstable();
         named
     }
 
-    /// Removes files of ours that no edit names: what a crash left half-made (rule F7).
+    /// Removes files of ours that no edit names: what a crash left half-made (rule F7). Large
+    /// values wait for the replay, since a record may name them.
     fn remove_orphans(&self, manifest: FileId) -> Result<()> {
         let named = self.named_files(manifest);
         let entries = list(&self.io, &self.dir)?;
@@ -445,7 +451,7 @@ fn value_context(
 /// The value files that the manifest describes.
 fn described_files(context: &Arc<ValueContext>, state: &Described) -> Result<ValueFiles> {
     let nothing = ValueFiles::default();
-    let files = nothing.apply(&state.values, &mut |id| ValueFile::new(context, id));
+    let files = nothing.apply(&state.values, &mut |kind, id| ValueFile::new(context, kind, id));
     let files = files.map_err(|error| error.in_file(&context.dir))?;
     files.settle(&nothing);
     Ok(files)

@@ -19,6 +19,7 @@ use crate::log::rewrite::{cut_tail, make_durable};
 use crate::values::edit::SealedValues;
 
 mod lane;
+mod large;
 
 use lane::{Ended, LaneReplay, Pending};
 
@@ -32,9 +33,12 @@ impl Engine {
             lane.advance()?;
             lane.skip_through(flushed)?;
         }
-        while let Some(lane) = self.next_lane(&lanes)?
-            && let Some(lane) = lanes.get_mut(lane)
-        {
+        while let Some(lane) = self.next_lane(&lanes)? {
+            let durable = lanes.iter().map(LaneReplay::durable_seq).max().unwrap_or(0);
+            let Some(lane) = lanes.get_mut(lane) else { break };
+            if !self.adopt_large(lane, durable)? {
+                break;
+            }
             if let Some(pending) = lane.take()? {
                 self.replay_frame(lane, &pending)?;
             }

@@ -17,6 +17,7 @@ use crate::engine::commit::CommitQueue;
 use crate::engine::gc::Collection;
 use crate::engine::health::Health;
 use crate::engine::lane::{JournalEdit, Lane};
+use crate::engine::large::LargeFiles;
 use crate::engine::logs::Logs;
 use crate::engine::metrics::Metrics;
 use crate::engine::reserve::Reserve;
@@ -60,14 +61,16 @@ pub(crate) struct Engine {
     pub(crate) logs: Logs,
     pub(crate) journal: Lane,
     pub(crate) value_lane: Lane,
+    /// Files of large values that no edit names yet.
+    pub(crate) large: LargeFiles,
     /// The newest groups of the value lane.
     pub(crate) value_tail: TailBuffer,
     /// What value files are given to work with.
     pub(crate) value_context: Arc<ValueContext>,
     /// How separated values are kept.
     pub(crate) strategy: Arc<dyn Strategy>,
-    /// Newest value file that a view has been published with.
-    pub(crate) newest_value_file: AtomicU64,
+    /// Number of the newest table of value files that a view has been published with.
+    pub(crate) newest_value_table: AtomicU64,
     /// The list of files; `None` when read-only.
     pub(crate) manifest: Mutex<Option<Manifest>>,
     /// Bytes of the manifest in force, without the room ahead of its tail.
@@ -281,7 +284,7 @@ impl Engine {
             JournalEdit::encode(&journal),
         ];
         let view = self.view.load();
-        if view.values.iter().next().is_some() {
+        if !view.values.is_empty() {
             sections.push(view.values.snapshot());
         }
         sections.append(&mut indexes);
@@ -300,7 +303,7 @@ impl Engine {
         }
         sections.retain(|section| section.tag != SectionTag::VALUES);
         sections.push(ValuesEdit::encode(&edits));
-        let make = &mut |id| ValueFile::new(&self.value_context, id);
+        let make = &mut |kind, id| ValueFile::new(&self.value_context, kind, id);
         self.view.load().values.apply(&edits, make).map(Some)
     }
 
@@ -317,7 +320,7 @@ impl Engine {
         self.view.store(Arc::clone(&after));
         if let Some(values) = values {
             values.settle(&before.values);
-            self.newest_value_file.fetch_max(after.newest_value_file(), Ordering::AcqRel);
+            self.newest_value_table.fetch_max(after.value_table, Ordering::AcqRel);
         }
         self.refresh_pressure();
     }

@@ -58,7 +58,8 @@ impl Engine {
         let sealed: u64 = segments.iter().filter_map(|s| s.sealed).map(|s| s.bytes).sum();
         let values = view.values.iter().filter_map(|entry| entry.state.sealed);
         let values: u64 = values.map(|values| values.sealed.bytes).sum();
-        let total_bytes = tables + sealed + values;
+        let large: u64 = view.values.large().map(|entry| entry.file.readable()).sum();
+        let total_bytes = tables + sealed + values + large;
         let mut collector = Collector { outcome: Outcome::default(), total_bytes, progress };
         for index in view.indexes.values() {
             let space = index.space();
@@ -71,6 +72,9 @@ impl Engine {
         }
         for entry in view.values.iter() {
             self.verify_value_file(entry, &mut collector);
+        }
+        for entry in view.values.large() {
+            self.verify_large_file(entry, &mut collector);
         }
         self.verify_handles(&view, &mut collector);
         self.verify_manifest(&mut collector);

@@ -33,6 +33,8 @@ pub(crate) struct View {
     pub(crate) indexes: Arc<BTreeMap<KeyspaceId, Arc<dyn IndexView>>>,
     /// The value files that entries of these name (rule R12).
     pub(crate) values: Arc<ValueFiles>,
+    /// Counts the tables of value files: a later one has a larger number.
+    pub(crate) value_table: u64,
 }
 
 impl View {
@@ -47,10 +49,10 @@ impl View {
         frozen.push(Frozen { table: Arc::clone(&self.active), last_seq, journal_mark });
         frozen.extend(self.frozen.iter().cloned());
         let (indexes, values) = (Arc::clone(&self.indexes), Arc::clone(&self.values));
-        Self { active: fresh, frozen, indexes, values }
+        Self { active: fresh, frozen, indexes, values, value_table: self.value_table }
     }
 
-    /// Number of the newest value file; 0 for none.
+    /// Number of the newest value segment; 0 for none.
     pub(crate) fn newest_value_file(&self) -> u64 {
         self.values.iter().next_back().map_or(0, |entry| entry.file.id().0)
     }
@@ -75,6 +77,7 @@ impl View {
             active: Arc::clone(&self.active),
             frozen: self.frozen.iter().filter(keep).cloned().collect(),
             indexes: Arc::new(indexes),
+            value_table: self.value_table + u64::from(values.is_some()),
             values: values.unwrap_or_else(|| Arc::clone(&self.values)),
         }
     }

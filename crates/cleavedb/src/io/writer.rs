@@ -104,6 +104,14 @@ impl FileWriter {
         self.file.sync_data()
     }
 
+    /// Writes out what is left; neither contents nor length are durable yet.
+    ///
+    /// # Errors
+    /// Those of the write.
+    pub(crate) fn finish_unsynced(mut self) -> io::Result<()> {
+        self.flush()
+    }
+
     /// Writes out what is left without a sync; nothing may be appended afterwards.
     fn flush(&mut self) -> io::Result<()> {
         if self.failed {

@@ -4,7 +4,9 @@
 //!
 //! Record: kind (1 byte), keyspace (varint), key (varint length, bytes), and unless the kind is
 //! `Delete` a value (varint length, bytes): the value, the operand, or the end of the range. In
-//! the value lane there are separated puts besides: `log::separated`.
+//! the value lane there are separated puts besides: `log::separated`. In either lane there are puts
+//! of large values, whose value stands in a file of its own: what the record has in its place is a
+//! handle, which this layer does not look into.
 
 #[cfg(test)]
 use crate::base::codec::varint_len;
@@ -17,7 +19,8 @@ use crate::log::separated::{Binding, SeparatedRecord};
 /// One operation of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
-    /// `Put`, `Delete`, `Merge` or `RangeDelete`; in the value lane `PutSeparated` too.
+    /// `Put`, `Delete`, `Merge` or `RangeDelete`; in the value lane `PutSeparated` too, which in
+    /// either lane also is the kind of a large value's put.
     pub(crate) kind: Kind,
     /// Where the key lives; never zero.
     pub(crate) keyspace: KeyspaceId,
@@ -26,7 +29,7 @@ pub(crate) struct Record<'a> {
     /// The value or operand, the exclusive end of the range, or nothing for `Delete`; of a
     /// separated put what is stored, which may be compressed.
     pub(crate) value: &'a [u8],
-    /// Of a separated put, where it is.
+    /// Of a separated put, where it is; of a large value's there is only the handle in `value`.
     pub(crate) separated: Option<Separated<'a>>,
 }
 
@@ -38,6 +41,13 @@ pub(crate) struct Separated<'a> {
     /// The record.
     pub(crate) record: SeparatedRecord<'a>,
 }
+
+/// Kind of a record that puts a large value: an entry of kind `PutSeparated` with the handle in the
+/// record. Stands in logs only; no other kind has the number. On disk: never renumber.
+const LARGE_PUT: u8 = 8;
+
+/// Most bytes of the handle in such a record.
+const LARGE_HANDLE_BYTES_MAX: usize = 32;
 
 /// Bytes of the shortest record: kind, keyspace, empty key.
 pub(crate) const RECORD_BYTES_MIN: usize = 3;
@@ -64,6 +74,17 @@ pub(crate) fn encode_record(
     if kind != Kind::Delete {
         put_bytes(out, value);
     }
+}
+
+/// Appends the put of a large value that stands in a file of its own already. The caller has
+/// checked the lengths.
+pub(crate) fn encode_large_put(out: &mut Vec<u8>, keyspace: KeyspaceId, key: &[u8], handle: &[u8]) {
+    debug_assert!(keyspace.0 != 0 && key.len() <= KEY_BYTES_MAX);
+    debug_assert!(!handle.is_empty() && handle.len() <= LARGE_HANDLE_BYTES_MAX);
+    out.push(LARGE_PUT);
+    put_varint(out, u64::from(keyspace.0));
+    put_bytes(out, key);
+    put_bytes(out, handle);
 }
 
 #[cfg(test)]
@@ -120,6 +141,9 @@ impl<'a> BatchReader<'a> {
     fn record(&mut self) -> Result<Record<'a>> {
         let bytes = self.reader.rest();
         let byte = self.reader.u8()?;
+        if byte == LARGE_PUT {
+            return self.large_put();
+        }
         let kind = Kind::from_u8(byte)
             .ok_or_else(|| Error::corruption(format!("unknown kind of record {byte}")))?;
         if let (Kind::PutSeparated, Lane::Values(place)) = (kind, self.lane) {
@@ -130,6 +154,20 @@ impl<'a> BatchReader<'a> {
         let value = if kind == Kind::Delete { &[][..] } else { self.reader.bytes()? };
         check(kind, keyspace, key, value)?;
         Ok(Record { kind, keyspace, key, value, separated: None })
+    }
+
+    /// The put of a large value, its kind taken off already.
+    fn large_put(&mut self) -> Result<Record<'a>> {
+        let keyspace = KeyspaceId(self.reader.varint_u32()?);
+        let key = self.reader.bytes()?;
+        let value = self.reader.bytes()?;
+        let is_sound = keyspace.0 != 0
+            && key.len() <= KEY_BYTES_MAX
+            && (1..=LARGE_HANDLE_BYTES_MAX).contains(&value.len());
+        if !is_sound {
+            return Err(Error::corruption("the put of a large value holds a number out of range"));
+        }
+        Ok(Record { kind: Kind::PutSeparated, keyspace, key, value, separated: None })
     }
 
     /// The separated put that begins `bytes`, its kind taken off already.

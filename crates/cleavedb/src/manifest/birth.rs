@@ -72,6 +72,7 @@ pub(crate) fn probe(io: &Io, dir: &Path) -> Result<State> {
     let of_kind = |kind| ours.iter().filter(|e| kind_of(&e.name) == Some(kind)).count();
     if of_kind(FileKind::Table) > 0
         || of_kind(FileKind::Value) > 0
+        || of_kind(FileKind::Large) > 0
         || of_kind(FileKind::Manifest) > 1
         || of_kind(FileKind::Journal) > 1
     {

@@ -7,9 +7,11 @@
 use crate::base::codec::{Reader, put_signed, put_varint};
 use crate::base::entry::{FileId, SEQ_MAX, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::limits::LARGE_VALUE_BYTES_MAX;
 use crate::base::section::{Section, SectionTag};
 use crate::log::footer::Totals;
 use crate::log::format::Sealed;
+use crate::values::large::format::LARGE_BYTES_MIN;
 
 /// Version of the section. On disk: raised by every change.
 const VERSION: u8 = 1;
@@ -23,6 +25,17 @@ pub(crate) struct SealedValues {
     pub(crate) last_seq: Seq,
     /// What its separated records come to.
     pub(crate) totals: Totals,
+}
+
+/// What is known of a large value's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LargeInfo {
+    /// Number, exact length, and the checksum in its trailer.
+    pub(crate) sealed: Sealed,
+    /// Bytes of the value.
+    pub(crate) value_bytes: u64,
+    /// Seq of its put.
+    pub(crate) seq: Seq,
 }
 
 /// One change of the value files. On disk: never renumber the kinds.
@@ -49,6 +62,8 @@ pub(crate) enum ValuesEdit {
         /// Number of the file.
         id: FileId,
     },
+    /// 5: the file of one large value, which is complete.
+    AddedLarge(LargeInfo),
 }
 
 impl ValuesEdit {
@@ -84,6 +99,14 @@ impl ValuesEdit {
             Self::Removed { id } => {
                 out.push(4);
                 put_varint(out, id.0);
+            }
+            Self::AddedLarge(LargeInfo { sealed, value_bytes, seq }) => {
+                out.push(5);
+                put_varint(out, sealed.id.0);
+                put_varint(out, sealed.bytes);
+                put_varint(out, u64::from(sealed.checksum));
+                put_varint(out, value_bytes);
+                put_varint(out, seq);
             }
         }
     }
@@ -131,6 +154,19 @@ impl ValuesEdit {
                 Ok(Self::Counted { id, refs, ref_bytes: reader.signed()? })
             }
             4 => Ok(Self::Removed { id }),
+            5 => {
+                let bytes = reader.varint()?;
+                let sealed = Sealed { id, bytes, checksum: reader.varint_u32()? };
+                let (value_bytes, seq) = (reader.varint()?, reader.varint()?);
+                let is_sound = (LARGE_BYTES_MIN..=LARGE_VALUE_BYTES_MAX).contains(&value_bytes)
+                    && value_bytes < bytes
+                    && (1..=SEQ_MAX).contains(&seq);
+                if !is_sound {
+                    let message = format!("file {id} of a large value states what cannot be");
+                    return Err(Error::corruption(message));
+                }
+                Ok(Self::AddedLarge(LargeInfo { sealed, value_bytes, seq }))
+            }
             other => Err(Error::corruption(format!("unknown edit {other} of value files"))),
         }
     }

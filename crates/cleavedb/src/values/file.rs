@@ -73,6 +73,7 @@ impl OpenFiles {
 /// A value file. Starts out doomed: it goes away with its last holder unless a durable edit names
 /// it.
 pub(crate) struct ValueFile {
+    kind: FileKind,
     id: FileId,
     seed: u32,
     path: PathBuf,
@@ -83,12 +84,13 @@ pub(crate) struct ValueFile {
 }
 
 impl ValueFile {
-    /// The file of this number; opens nothing.
-    pub(crate) fn new(context: &Arc<ValueContext>, id: FileId) -> Arc<Self> {
+    /// The file of this number, a segment or that of one large value; opens nothing.
+    pub(crate) fn new(context: &Arc<ValueContext>, kind: FileKind, id: FileId) -> Arc<Self> {
         Arc::new(Self {
+            kind,
             id,
             seed: file_seed(&context.uuid, id.0),
-            path: context.dir.join(file_name(FileKind::Value, id)),
+            path: context.dir.join(file_name(kind, id)),
             context: Arc::clone(context),
             handle: SlotArc::new(ArcSwap::from_pointee(None)),
             readable: AtomicU64::new(0),
@@ -99,6 +101,16 @@ impl ValueFile {
     /// Number of the file.
     pub(crate) fn id(&self) -> FileId {
         self.id
+    }
+
+    /// The database.
+    pub(crate) fn uuid(&self) -> &[u8; 16] {
+        &self.context.uuid
+    }
+
+    /// Disk and meter.
+    pub(crate) fn io(&self) -> &Io {
+        &self.context.io
     }
 
     /// Seed of every checksum in it.
@@ -166,7 +178,7 @@ impl ValueFile {
 impl Drop for ValueFile {
     fn drop(&mut self) {
         if self.doomed.load(Ordering::Acquire) {
-            self.context.obsolete.push(FileKind::Value, self.id);
+            self.context.obsolete.push(self.kind, self.id);
         }
     }
 }

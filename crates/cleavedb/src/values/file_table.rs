@@ -9,11 +9,13 @@
 use crate::base::entry::{FileId, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
+use crate::base::names::FileKind;
 use crate::base::section::Section;
 use crate::base::sync::Arc;
 use crate::log::separated::SEPARATED_BYTES_MIN;
-use crate::values::edit::{SealedValues, ValuesEdit};
+use crate::values::edit::{LargeInfo, SealedValues, ValuesEdit};
 use crate::values::file::ValueFile;
+use crate::values::handle::Handle;
 
 /// What the manifest says of a value file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,20 +37,92 @@ pub(crate) struct TableEntry {
     pub(crate) state: FileState,
 }
 
+/// The file of one large value.
+#[derive(Clone)]
+pub(crate) struct LargeEntry {
+    /// The file, pinned.
+    pub(crate) file: Arc<ValueFile>,
+    /// What the manifest says of it; `None` before the flush of its put: until then the log's
+    /// record names it.
+    pub(crate) info: Option<LargeInfo>,
+    /// Index entries that name it: at most one, which moves through the levels.
+    pub(crate) refs: u64,
+}
+
+impl LargeEntry {
+    /// Whether the index knows its put, so that the file may go once nothing names it (rule R8).
+    pub(crate) fn is_settled(&self, flushed: Seq) -> bool {
+        self.info.is_some_and(|info| info.seq <= flushed)
+    }
+
+    /// Whether the file may be deleted unread.
+    pub(crate) fn is_dead(&self, flushed: Seq) -> bool {
+        self.refs == 0 && self.is_settled(flushed)
+    }
+}
+
 /// A snapshot of the file table.
 #[derive(Clone, Default)]
 pub(crate) struct ValueFiles {
-    /// Ascending by number.
+    /// Segments, ascending by number.
     entries: Vec<TableEntry>,
+    /// Files of large values, ascending by number.
+    large: Vec<LargeEntry>,
 }
 
+/// Makes the file of an added number.
+pub(crate) type FileOf<'a> = dyn FnMut(FileKind, FileId) -> Arc<ValueFile> + 'a;
+
 impl ValueFiles {
-    /// All files, ascending by number.
+    /// Whether the manifest names no file.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.large.iter().all(|entry| entry.info.is_none())
+    }
+
+    /// All segments, ascending by number.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &TableEntry> {
         self.entries.iter()
     }
 
-    /// The file of this number.
+    /// The files of large values, ascending by number.
+    pub(crate) fn large(&self) -> impl DoubleEndedIterator<Item = &LargeEntry> {
+        self.large.iter()
+    }
+
+    /// The large value's file of this number.
+    pub(crate) fn get_large(&self, id: FileId) -> Option<&LargeEntry> {
+        self.find_large(id).ok().and_then(|at| self.large.get(at))
+    }
+
+    /// The table with one more file of a large value, which the manifest does not name yet.
+    pub(crate) fn with_large(&self, file: &Arc<ValueFile>) -> Result<Self> {
+        let id = file.id();
+        let Err(at) = self.find_large(id) else { return Err(refused(id, "is added twice")) };
+        let mut next = self.clone();
+        next.large.insert(at, LargeEntry { file: Arc::clone(file), info: None, refs: 0 });
+        Ok(next)
+    }
+
+    /// The table without a large value's file that the manifest never named.
+    pub(crate) fn without_large(&self, id: FileId) -> Self {
+        let mut next = self.clone();
+        next.large.retain(|entry| entry.file.id() != id || entry.info.is_some());
+        next
+    }
+
+    /// Whether the file that a handle names is there.
+    pub(crate) fn has(&self, handle: &Handle) -> bool {
+        match handle.is_large() {
+            true => self.get_large(handle.file).is_some(),
+            false => self.get(handle.file).is_some(),
+        }
+    }
+
+    fn find_large(&self, id: FileId) -> Result<usize, usize> {
+        self.large.binary_search_by_key(&id, |entry| entry.file.id())
+    }
+
+    /// The segment of this number.
     pub(crate) fn get(&self, id: FileId) -> Option<&TableEntry> {
         self.find(id).ok().and_then(|at| self.entries.get(at))
     }
@@ -59,11 +133,7 @@ impl ValueFiles {
 
     /// The table after these edits. `file_of` makes the file of an added number, or hands out the
     /// one that the lane writes.
-    pub(crate) fn apply(
-        &self,
-        edits: &[ValuesEdit],
-        file_of: &mut dyn FnMut(FileId) -> Arc<ValueFile>,
-    ) -> Result<Self> {
+    pub(crate) fn apply(&self, edits: &[ValuesEdit], file_of: &mut FileOf<'_>) -> Result<Self> {
         let mut next = self.clone();
         for edit in edits {
             match *edit {
@@ -71,6 +141,7 @@ impl ValueFiles {
                 ValuesEdit::Sealed(sealed) => next.seal(sealed)?,
                 ValuesEdit::Counted { id, refs, ref_bytes } => next.count(id, refs, ref_bytes)?,
                 ValuesEdit::Removed { id } => next.remove(id)?,
+                ValuesEdit::AddedLarge(info) => next.add_large(info, file_of)?,
             }
         }
         Ok(next)
@@ -85,6 +156,14 @@ impl ValueFiles {
             }
         }
         for entry in &self.entries {
+            entry.file.keep();
+        }
+        for entry in &before.large {
+            if self.get_large(entry.file.id()).is_none() {
+                entry.file.doom();
+            }
+        }
+        for entry in &self.large {
             entry.file.keep();
         }
     }
@@ -107,14 +186,60 @@ impl ValueFiles {
                 edits.push(ValuesEdit::Counted { id, refs, ref_bytes });
             }
         }
+        for LargeEntry { file, info, refs } in &self.large {
+            // What the log's record names alone stays out: nothing of it need be durable.
+            let Some(info) = *info else { continue };
+            edits.push(ValuesEdit::AddedLarge(info));
+            if *refs > 0 {
+                let ref_bytes = info.value_bytes as i64;
+                edits.push(ValuesEdit::Counted { id: file.id(), refs: *refs as i64, ref_bytes });
+            }
+        }
         edits
     }
 
-    fn add(&mut self, id: FileId, file_of: &mut dyn FnMut(FileId) -> Arc<ValueFile>) -> Result<()> {
+    fn add_large(&mut self, info: LargeInfo, file_of: &mut FileOf<'_>) -> Result<()> {
+        let id = info.sealed.id;
+        let at = match self.find_large(id) {
+            Ok(at) => at,
+            Err(at) => {
+                let file = file_of(FileKind::Large, id);
+                self.large.insert(at, LargeEntry { file, info: None, refs: 0 });
+                at
+            }
+        };
+        let Some(entry) = self.large.get_mut(at).filter(|entry| entry.info.is_none()) else {
+            return Err(refused(id, "is added twice"));
+        };
+        entry.info = Some(info);
+        entry.file.raise_readable(info.sealed.bytes);
+        Ok(())
+    }
+
+    /// Counts for a large value's file, if it is one: one entry names it, or none.
+    fn count_large(&mut self, id: FileId, refs: i64, ref_bytes: i64) -> Option<Result<()>> {
+        let at = self.find_large(id).ok()?;
+        let entry = self.large.get_mut(at)?;
+        let counted = entry.info.and_then(|info| {
+            let refs = entry.refs.checked_add_signed(refs).filter(|&refs| refs <= 1)?;
+            let before = entry.refs as i64 * info.value_bytes as i64;
+            (before.checked_add(ref_bytes)? == refs as i64 * info.value_bytes as i64)
+                .then_some(refs)
+        });
+        Some(match counted {
+            Some(refs) => {
+                entry.refs = refs;
+                Ok(())
+            }
+            None => Err(refused(id, "of a large value is counted wrongly")),
+        })
+    }
+
+    fn add(&mut self, id: FileId, file_of: &mut FileOf<'_>) -> Result<()> {
         let Err(at) = self.find(id) else {
             return Err(refused(id, "is added twice"));
         };
-        let file = file_of(id);
+        let file = file_of(FileKind::Value, id);
         debug_assert_eq!(file.id(), id);
         self.entries.insert(at, TableEntry { file, state: FileState::default() });
         Ok(())
@@ -138,6 +263,9 @@ impl ValueFiles {
     }
 
     fn count(&mut self, id: FileId, refs: i64, ref_bytes: i64) -> Result<()> {
+        if let Some(counted) = self.count_large(id, refs, ref_bytes) {
+            return counted;
+        }
         let Ok(entry) = self.named(id) else {
             // Entries that no live view sees may name a file that is gone (rule R19); a compaction
             // drops them later.
@@ -158,6 +286,13 @@ impl ValueFiles {
     }
 
     fn remove(&mut self, id: FileId) -> Result<()> {
+        if let Some(entry) = self.get_large(id) {
+            if entry.info.is_none() {
+                return Err(refused(id, "is removed before it is added"));
+            }
+            self.large.retain(|entry| entry.file.id() != id);
+            return Ok(());
+        }
         if self.named(id)?.state.sealed.is_none() {
             return Err(refused(id, "is removed while it grows"));
         }

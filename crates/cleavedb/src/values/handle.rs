@@ -2,7 +2,8 @@
 //! opaque bytes in the place of the value. No state, any thread.
 //!
 //! Varints: file, epoch, offset of the record's first byte, bytes of the whole record; so one read
-//! brings everything.
+//! brings everything. A large value has a file of its own, and its handle an offset that no record
+//! can have, 0, and the bytes of the value itself.
 
 use crate::base::codec::Reader;
 use crate::base::entry::FileId;
@@ -10,6 +11,7 @@ use crate::base::error::{Error, Result};
 use crate::base::names::FILE_ID_MAX;
 use crate::log::format::{FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES};
 use crate::log::separated::{SEPARATED_BYTES_MAX, SEPARATED_BYTES_MIN};
+use crate::values::large::format::LARGE_BYTES_MIN;
 
 /// Most bytes of an encoded handle: four varints of 62, 32, 64 and 32 bits.
 pub(crate) const HANDLE_BYTES_MAX: usize = 9 + 5 + 10 + 5;
@@ -24,9 +26,9 @@ pub(crate) struct Handle {
     pub(crate) file: FileId,
     /// How often that file had been rewritten when the handle was made.
     pub(crate) epoch: u32,
-    /// Where in the file the record begins.
+    /// Where in the file the record begins; 0: the file holds this one large value.
     pub(crate) offset: u64,
-    /// Bytes of the whole record.
+    /// Bytes of the whole record; of a large value, its own.
     pub(crate) bytes: u32,
 }
 
@@ -41,7 +43,7 @@ impl Handle {
     /// The handle's bytes.
     pub(crate) fn encode(&self) -> HandleBytes {
         debug_assert!((1..=FILE_ID_MAX).contains(&self.file.0));
-        debug_assert!(self.offset >= OFFSET_MIN);
+        debug_assert!(self.offset >= OFFSET_MIN || self.is_large());
         let mut out = HandleBytes { bytes: [0; HANDLE_BYTES_MAX], length: 0 };
         out.put_varint(self.file.0);
         out.put_varint(u64::from(self.epoch));
@@ -60,15 +62,27 @@ impl Handle {
             offset: reader.varint()?,
             bytes: reader.varint_u32()?,
         };
-        let is_sound = reader.is_empty()
-            && (1..=FILE_ID_MAX).contains(&handle.file.0)
-            && handle.offset >= OFFSET_MIN
-            && handle.offset.checked_add(u64::from(handle.bytes)).is_some()
-            && (SEPARATED_BYTES_MIN..=SEPARATED_BYTES_MAX).contains(&(handle.bytes as usize));
-        if !is_sound {
+        let is_place = if handle.is_large() {
+            u64::from(handle.bytes) >= LARGE_BYTES_MIN && handle.epoch == 0
+        } else {
+            handle.offset >= OFFSET_MIN
+                && handle.offset.checked_add(u64::from(handle.bytes)).is_some()
+                && (SEPARATED_BYTES_MIN..=SEPARATED_BYTES_MAX).contains(&(handle.bytes as usize))
+        };
+        if !reader.is_empty() || !(1..=FILE_ID_MAX).contains(&handle.file.0) || !is_place {
             return Err(Error::corruption("a handle that names no value's record"));
         }
         Ok(handle)
+    }
+
+    /// The handle of a large value in this file.
+    pub(crate) fn of_large(file: FileId, value_bytes: u32) -> Self {
+        Self { file, epoch: 0, offset: 0, bytes: value_bytes }
+    }
+
+    /// Whether it names the file of a large value.
+    pub(crate) fn is_large(&self) -> bool {
+        self.offset == 0
     }
 
     /// Offset just behind the record.

@@ -6,6 +6,7 @@ pub(crate) mod edit;
 pub(crate) mod file;
 pub(crate) mod file_table;
 pub(crate) mod handle;
+pub(crate) mod large;
 pub(crate) mod reader;
 pub(crate) mod ref_changes;
 pub(crate) mod sample;

@@ -27,6 +27,7 @@ use crate::values::tail_buffer::TailBuffer;
 
 pub(crate) mod ahead;
 mod batch;
+mod large;
 
 /// A value that an index entry names.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +56,9 @@ pub(crate) struct ValueReader<'a> {
 impl ValueReader<'_> {
     /// The value that a get wants: from the cache, or into it.
     pub(crate) fn get(&self, wanted: &Wanted<'_>) -> Result<Value> {
+        if wanted.handle.is_large() {
+            return self.read_large(wanted, Purpose::Read);
+        }
         let cache = &self.context.cache;
         let guard = match cache.begin(wanted, true) {
             Kept::Hit(value) => return Ok(value),
@@ -71,6 +75,9 @@ impl ValueReader<'_> {
 
     /// Reads one value, and leaves no trace in the cache.
     pub(crate) fn read(&self, wanted: &Wanted<'_>, purpose: Purpose) -> Result<Value> {
+        if wanted.handle.is_large() {
+            return self.read_large(wanted, purpose);
+        }
         let file = self.file_of(&wanted.handle)?;
         if let Some((owner, range)) = self.in_tail(&wanted.handle) {
             return value_of(file, wanted, owner.into(), range);

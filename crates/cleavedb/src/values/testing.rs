@@ -34,7 +34,7 @@ pub(crate) fn applied(
     before: &ValueFiles,
     edits: &[ValuesEdit],
 ) -> crate::base::error::Result<ValueFiles> {
-    let next = before.apply(edits, &mut |id| ValueFile::new(context, id))?;
+    let next = before.apply(edits, &mut |kind, id| ValueFile::new(context, kind, id))?;
     next.settle(before);
     Ok(next)
 }

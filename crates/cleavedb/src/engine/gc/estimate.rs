@@ -46,7 +46,9 @@ impl Engine {
         let view = self.view.load_full();
         let appended = self.logs.appended_bytes();
         let visible = self.visible.load(Ordering::Acquire);
-        let all_bytes: u64 = view.values.iter().map(|entry| entry.file.readable()).sum();
+        let files = view.values.iter().map(|entry| &entry.file);
+        let large = view.values.large().map(|entry| &entry.file);
+        let all_bytes: u64 = files.chain(large).map(|file| file.readable()).sum();
         let (look, mut samples) = {
             let mut known = self.gc.state.lock();
             let written = appended.saturating_sub(known.looked_bytes);
@@ -75,6 +77,7 @@ impl Engine {
         }
         mark!("gc_estimated");
         self.gc.state.lock().samples = kept;
+        self.retire_dead_large(&view)?;
         Ok(look)
     }
 

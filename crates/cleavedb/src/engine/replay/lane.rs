@@ -113,6 +113,11 @@ impl LaneReplay {
         self.current.as_ref().map_or(FileId(0), |current| current.link.id)
     }
 
+    /// The next frame.
+    pub(super) fn pending(&self) -> Option<&Pending> {
+        self.pending.as_ref()
+    }
+
     /// First seq of the next frame.
     pub(super) fn next_base(&self) -> Option<Seq> {
         self.pending.as_ref().map(|pending| pending.header.base_seq)

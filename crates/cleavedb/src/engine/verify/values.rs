@@ -15,8 +15,9 @@ use crate::index::{CursorOptions, IndexView, KeyRange, VerifySink};
 use crate::io::Purpose;
 use crate::log::reader::ReadOptions;
 use crate::values::edit::ValuesEdit;
-use crate::values::file_table::TableEntry;
+use crate::values::file_table::{LargeEntry, TableEntry};
 use crate::values::handle::Handle;
+use crate::values::large::reader::LargeFile;
 use crate::values::reader::Wanted;
 use crate::values::ref_changes::RefChanges;
 use crate::values::segment::scan;
@@ -58,6 +59,31 @@ impl Engine {
         }
     }
 
+    /// Reads a large value's file whole; what it holds must be what the manifest says, if it names
+    /// the file already.
+    pub(super) fn verify_large_file(&self, entry: &LargeEntry, collector: &mut Collector<'_>) {
+        let file = &entry.file;
+        let checked = LargeFile::open_stated(file, Purpose::Verify).and_then(|large| {
+            large.check(&mut |_, _, _| Ok(()))?;
+            let bytes = large.layout().file_bytes();
+            let is_right = entry.info.is_none_or(|info| {
+                info.value_bytes == large.value_bytes()
+                    && info.sealed.bytes == bytes
+                    && info.sealed.checksum == large.trailer().checksum
+            });
+            let message = "the manifest says otherwise what the file holds";
+            let wrong = || Error::corruption(message).in_file(file.path());
+            if is_right { Ok(bytes) } else { Err(wrong()) }
+        });
+        match checked {
+            Ok(bytes) => {
+                collector.outcome.files += 1;
+                collector.checked(file.id(), bytes);
+            }
+            Err(error) => collector.problem(error),
+        }
+    }
+
     /// Every entry's handle must lead to the record of its key and seq, and as many entries name
     /// each file as the manifest counts.
     pub(super) fn verify_handles(&self, view: &View, collector: &mut Collector<'_>) {
@@ -78,12 +104,19 @@ impl Engine {
                 _ => None,
             })
             .collect();
-        for entry in view.values.iter() {
-            let stated = (entry.state.refs as i64, entry.state.ref_bytes as i64);
-            let seen = counted.get(&entry.file.id()).copied().unwrap_or_default();
+        let segments = view
+            .values
+            .iter()
+            .map(|entry| (&entry.file, (entry.state.refs as i64, entry.state.ref_bytes as i64)));
+        let large = view.values.large().filter_map(|entry| {
+            let refs = entry.refs as i64;
+            Some((&entry.file, (refs, refs * entry.info?.value_bytes as i64)))
+        });
+        for (file, stated) in segments.chain(large) {
+            let seen = counted.get(&file.id()).copied().unwrap_or_default();
             if seen != stated {
                 let message = format!("entries {seen:?} name the file, {stated:?} are counted");
-                collector.problem(Error::corruption(message).in_file(entry.file.path()));
+                collector.problem(Error::corruption(message).in_file(file.path()));
             }
         }
     }
@@ -114,6 +147,16 @@ impl Engine {
                     continue;
                 }
                 self.strategy.born(&handle, found);
+                if handle.is_large() {
+                    // The file has been read whole: what is left is whether it is this entry's.
+                    let wanted = Wanted { handle, keyspace, key, seq };
+                    let reader = self.value_reader(&view.values);
+                    if let Err(error) = reader.open_large(&wanted, Purpose::Verify) {
+                        collector.problem(error);
+                    }
+                    entries.next()?;
+                    continue;
+                }
                 bytes += u64::from(handle.bytes);
                 batch.push(Named { key: entries.key().to_vec(), seq: entries.seq(), handle });
                 if batch.len() >= BATCH || bytes >= BATCH_BYTES {
@@ -138,7 +181,7 @@ impl Engine {
         seq: Seq,
         handle: &Handle,
     ) -> Result<bool> {
-        if view.values.get(handle.file).is_some() {
+        if view.values.has(handle) {
             return Ok(false);
         }
         let snapshots = self.snapshots.stripes();

@@ -44,6 +44,8 @@ pub(crate) fn tiny_widths() -> Widths {
         journal_segment_bytes: 1 << 16,
         value_segment_bytes: 4 << 10,
         value_tail_bytes: 2 << 10,
+        large_value_bytes: 8 << 20,
+        large_chunk_bytes: 1 << 20,
         replay_bytes_max: 1 << 16,
         manifest_bytes_max: 1 << 16,
         block_bytes: 64,

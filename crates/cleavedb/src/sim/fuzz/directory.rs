@@ -110,6 +110,8 @@ pub(super) fn open(disk: &MemoryDisk) -> Result<(Db, Stepper)> {
         journal_segment_bytes: 16 << 10,
         value_segment_bytes: 16 << 10,
         value_tail_bytes: 4 << 10,
+        large_value_bytes: 2 << 10,
+        large_chunk_bytes: 1 << 10,
         manifest_bytes_max: 4 << 10,
         block_bytes: 256,
         restart_interval: 4,

@@ -127,7 +127,7 @@ pub(super) fn apply(edits: &[ValuesEdit]) {
         open_files: OpenFiles::new(2),
         cache: ValueCache::new(&Arc::new(BlockCache::new(1 << 20))),
     });
-    let mut file_of = |id: FileId| ValueFile::new(&context, id);
+    let mut file_of = |kind: FileKind, id: FileId| ValueFile::new(&context, kind, id);
     let Ok(table) = ValueFiles::default().apply(edits, &mut file_of) else { return };
     let again = ValueFiles::default().apply(&table.edits(), &mut file_of);
     let edits = again.ok().map(|again| again.edits());

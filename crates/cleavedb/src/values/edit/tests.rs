@@ -11,6 +11,12 @@ pub(crate) fn any_edit() -> impl Strategy<Value = ValuesEdit> {
         (1..50u64, any::<i64>(), any::<i64>()).prop_map(|(id, refs, ref_bytes)| {
             ValuesEdit::Counted { id: FileId(id), refs, ref_bytes }
         }),
+        (1..50u64, any::<u32>(), 17..u64::from(u32::MAX), 1..1000u64).prop_map(
+            |(id, checksum, value_bytes, seq)| {
+                let sealed = Sealed { id: FileId(id), bytes: value_bytes + 100, checksum };
+                ValuesEdit::AddedLarge(LargeInfo { sealed, value_bytes, seq })
+            }
+        ),
         sealed.prop_map(|(id, records, checksum, smallest_seq, keys, extra)| {
             let totals = Totals {
                 records,

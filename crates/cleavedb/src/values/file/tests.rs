@@ -9,7 +9,7 @@ use crate::values::testing::context;
 fn readers_share_the_writers_descriptor_until_it_is_given_up() {
     let io = io(&disk());
     let log = ValueLog::create(&io, 15);
-    let file = ValueFile::new(&context(&io, false), FileId(15));
+    let file = ValueFile::new(&context(&io, false), FileKind::Value, FileId(15));
     let lent = log.writer.sync_handle();
     file.lend(Arc::clone(&lent));
     assert!(Arc::ptr_eq(&file.disk_file().unwrap(), &lent));
@@ -22,7 +22,7 @@ fn readers_share_the_writers_descriptor_until_it_is_given_up() {
 
 #[test]
 fn what_may_be_read_only_grows() {
-    let file = ValueFile::new(&context(&io(&disk()), false), FileId(15));
+    let file = ValueFile::new(&context(&io(&disk()), false), FileKind::Value, FileId(15));
     assert_eq!(file.readable(), 0);
     file.raise_readable(500);
     file.raise_readable(400);
@@ -37,7 +37,7 @@ fn few_files_are_open_at_a_time() {
     let files: Vec<_> = (15..18)
         .map(|id| {
             drop(ValueLog::create(&io, id));
-            ValueFile::new(&context, FileId(id))
+            ValueFile::new(&context, FileKind::Value, FileId(id))
         })
         .collect();
     let opened: Vec<_> = files.iter().map(|file| file.disk_file().unwrap()).collect();

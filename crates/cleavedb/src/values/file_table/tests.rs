@@ -79,6 +79,7 @@ fn expected(model: &mut Model, edit: &ValuesEdit) -> Option<()> {
                 .then_some(())
         }
         ValuesEdit::Removed { id } => model.remove(&id.0)?.sealed.map(|_| ()),
+        ValuesEdit::AddedLarge(_) => None,
     }
 }
 
@@ -163,8 +164,8 @@ fn a_removed_file_goes_away_with_its_last_reader() {
 #[test]
 fn a_file_that_no_edit_named_goes_away() {
     let (_io, context) = world();
-    let file = ValueFile::new(&context, FileId(7));
-    let mut hand_out = |_| Arc::clone(&file);
+    let file = ValueFile::new(&context, FileKind::Value, FileId(7));
+    let mut hand_out = |_, _| Arc::clone(&file);
     let added = [ValuesEdit::Added { id: FileId(7) }];
     let table = ValueFiles::default().apply(&added, &mut hand_out).unwrap();
     assert!(Arc::ptr_eq(&table.get(FileId(7)).unwrap().file, &file));
@@ -223,4 +224,41 @@ fn decisions_see_what_the_table_knows() {
     assert_eq!(live(1, 15, Some(0.9)), 400);
     assert_eq!(live(1, 14, Some(0.1)), 1000, "memtables name some of it");
     assert_eq!(live(2, 15, None), 5000);
+}
+
+fn large(id: u64, seq: Seq) -> LargeInfo {
+    let sealed = Sealed { id: FileId(id), bytes: 1100, checksum: 7 };
+    LargeInfo { sealed, value_bytes: 1000, seq }
+}
+
+#[test]
+fn a_large_value_comes_in_with_its_record_and_goes_with_its_entry() {
+    let (_io, context) = world();
+    let file = ValueFile::new(&context, FileKind::Large, FileId(4));
+    let unnamed = ValueFiles::default().with_large(&file).unwrap();
+    assert!(unnamed.with_large(&file).is_err());
+    assert!(unnamed.is_empty() && unnamed.edits().is_empty(), "nothing names it yet");
+    let removed = [ValuesEdit::Removed { id: FileId(4) }];
+    assert!(applied(&context, &unnamed, &removed).is_err());
+    let counted = |refs: i64, ref_bytes| ValuesEdit::Counted { id: FileId(4), refs, ref_bytes };
+    assert!(applied(&context, &unnamed, &[counted(1, 1000)]).is_err());
+    let named = [ValuesEdit::AddedLarge(large(4, 9)), counted(1, 1000)];
+    let table = applied(&context, &unnamed, &named).unwrap();
+    let entry = table.get_large(FileId(4)).unwrap();
+    assert!(Arc::ptr_eq(&entry.file, &file) && entry.refs == 1);
+    assert_eq!(table.edits(), named);
+    assert_eq!(ValuesEdit::decode(&table.snapshot().payload).unwrap(), named);
+    assert!(table.without_large(FileId(4)).get_large(FileId(4)).is_some(), "it is named");
+    assert!(unnamed.without_large(FileId(4)).get_large(FileId(4)).is_none());
+    for wrong in [counted(1, 1000), counted(-1, -999), counted(-2, -2000)] {
+        assert!(applied(&context, &table, &[wrong]).is_err(), "{wrong:?}");
+    }
+    assert!(applied(&context, &table, &[ValuesEdit::AddedLarge(large(4, 9))]).is_err());
+    let unused = applied(&context, &table, &[counted(-1, -1000)]).unwrap();
+    let entry = unused.get_large(FileId(4)).unwrap();
+    assert!(entry.is_dead(9) && !entry.is_dead(8));
+    let gone = applied(&context, &unused, &removed).unwrap();
+    gone.settle(&unused);
+    drop((unused, table, unnamed, file));
+    assert_eq!(context.obsolete.take(), [(FileKind::Large, FileId(4))]);
 }

@@ -18,6 +18,7 @@ use crate::memory::cache_entry::CachedValue;
 use crate::values::file::ValueFile;
 use crate::values::handle::Handle;
 use crate::values::reader::batch::{Piece, PieceBytes, conclude, join, prepare};
+use crate::values::reader::large::read_whole;
 use crate::values::reader::{ValueReader, Wanted, damaged, value_of};
 
 /// Records at most so far apart are read in one piece. With the device's queue full, what lies
@@ -31,6 +32,8 @@ enum Place {
     Tail(Arc<ValueFile>, BytesArc<Vec<u8>>, Range<usize>),
     /// From memory: a get has read it.
     Kept(Arc<ValueFile>, BytesArc<CachedValue>),
+    /// From a file of its own, when it is asked for: there is nothing to be joined.
+    Large(Arc<ValueFile>),
     /// From the piece of this number.
     Piece(usize),
     /// From nowhere.
@@ -55,6 +58,10 @@ impl ValueReader<'_> {
         // (number, file, handle), of those that need the device
         let mut open = Vec::with_capacity(handles.len());
         let place = |(number, handle): (usize, &Handle)| match self.file_of(handle) {
+            _ if handle.is_large() => match self.large_file_of(handle) {
+                Ok(file) => Place::Large(Arc::clone(file)),
+                Err(error) => Place::Lost(error),
+            },
             Err(error) => Place::Lost(error),
             Ok(file) => match self.in_tail(handle) {
                 Some((owner, range)) => Place::Tail(Arc::clone(file), owner, range),
@@ -95,6 +102,7 @@ impl ValuesAhead {
             Some(Place::Tail(file, owner, range)) => {
                 value_of(file, wanted, BytesArc::clone(owner).into(), range.clone())
             }
+            Some(Place::Large(file)) => read_whole(file, wanted, Purpose::Read),
             Some(Place::Kept(file, kept)) => kept.of(wanted).ok_or_else(|| {
                 let error = Error::corruption("two entries name one value");
                 damaged(file, wanted.handle.offset, error)
