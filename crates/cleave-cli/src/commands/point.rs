@@ -1,9 +1,10 @@
 //! `put`, `get`, `del`, `merge`: one key. Writes are durable when the command returns.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{Cursor, Read};
 use std::path::Path;
 
-use cleavedb::{Durability, KeyspaceOptions};
+use cleavedb::{Durability, Keyspace, KeyspaceOptions};
 
 use crate::args::{Del, Get, Merge, Put, ValueForm};
 use crate::bytes;
@@ -13,42 +14,48 @@ use crate::output::{Output, done};
 use crate::records::{LineFormat, encode};
 use crate::store::{self, Access};
 
+/// Bytes printed at a time.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// `cleave put`
 pub fn put(args: Put, json: bool) -> Result<()> {
     let key = bytes::parse(&args.key, args.place.hex)?;
-    let value = match (&args.value, &args.file) {
-        (Some(value), _) => bytes::parse(value, args.place.hex)?,
-        (None, Some(file)) => read_value(file)?,
+    // What is missing must not leave a new store behind.
+    let mut value: Box<dyn Read> = match (&args.value, &args.file) {
+        (Some(value), _) => Box::new(Cursor::new(bytes::parse(value, args.place.hex)?)),
+        (None, Some(file)) => open_value(file)?,
         (None, None) => return Err(Failure::usage("no value given")),
     };
     let db = store::open(&args.place.dir, Access::Create)?;
     let keyspace = store::created(&db, &args.place.keyspace)?;
     let mut batch = db.batch();
-    batch.put(&keyspace, &key, &value).commit(Durability::Sync)?;
+    batch.put_reader(&keyspace, &key, &mut value).commit(Durability::Sync)?;
     db.close()?;
     done(json)
 }
 
-fn read_value(file: &Path) -> Result<Vec<u8>> {
-    let outcome = if file.as_os_str() == "-" {
-        let mut value = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut value).map(|_| value)
-    } else {
-        std::fs::read(file)
-    };
-    outcome.map_err(|error| Failure::file("reading", file, &error))
+fn open_value(file: &Path) -> Result<Box<dyn Read>> {
+    if file.as_os_str() == "-" {
+        return Ok(Box::new(std::io::stdin().lock()));
+    }
+    let failed = |error| Failure::file("reading", file, &error);
+    let opened = File::open(file).map_err(failed)?;
+    if opened.metadata().map_err(failed)?.is_dir() {
+        return Err(failed(std::io::ErrorKind::IsADirectory.into()));
+    }
+    Ok(Box::new(opened))
 }
 
 /// `cleave get`
 pub fn get(args: &Get, json: bool) -> Result<()> {
     let key = bytes::parse(&args.key, args.place.hex)?;
     let db = store::open(&args.place.dir, Access::Read)?;
-    let value = match store::existing(&db, &args.place.keyspace)? {
-        Some(keyspace) => keyspace.get(&key)?,
-        None => None,
-    };
-    let value = value.ok_or_else(|| missing(&key))?;
+    let keyspace = store::existing(&db, &args.place.keyspace)?.ok_or_else(|| missing(&key))?;
     let mut out = Output::new();
+    if matches!(args.form, ValueForm::Bytes) && !json && !args.place.hex {
+        return stream(args, &keyspace, &key, out);
+    }
+    let value = keyspace.get(&key)?.ok_or_else(|| missing(&key))?;
     let number = match args.form {
         ValueForm::Bytes => None,
         ValueForm::U64 => Some(u64::from_le_bytes(operands::eight_bytes(&value)?).to_string()),
@@ -64,6 +71,26 @@ pub fn get(args: &Get, json: bool) -> Result<()> {
         out.bytes(bytes::to_hex(shown).as_bytes())?;
     } else {
         out.bytes(shown)?;
+    }
+    if !args.raw {
+        out.bytes(b"\n")?;
+    }
+    out.finish()
+}
+
+/// Prints a value as it is, a piece at a time.
+fn stream(args: &Get, keyspace: &Keyspace, key: &[u8], mut out: Output) -> Result<()> {
+    let mut value = keyspace.get_reader(key)?.ok_or_else(|| missing(key))?;
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let count = value.read(&mut piece).map_err(|error| {
+            let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<cleavedb::Error>());
+            inner.map_or_else(|| Failure::usage(error.to_string()), |error| error.clone().into())
+        })?;
+        match piece.get(..count).filter(|bytes| !bytes.is_empty()) {
+            Some(bytes) => out.bytes(bytes)?,
+            None => break,
+        }
     }
     if !args.raw {
         out.bytes(b"\n")?;
