@@ -53,6 +53,8 @@ pub fn tiny() -> Widths {
         journal_segment_bytes: 4 << 10,
         value_segment_bytes: 4 << 10,
         value_tail_bytes: 2 << 10,
+        large_value_bytes: 8 << 20,
+        large_chunk_bytes: 1 << 20,
         replay_bytes_max: 64 << 10,
         manifest_bytes_max: 2 << 10,
         block_bytes: 256,
@@ -167,6 +169,11 @@ impl Form {
                 form.separate_at = Some(8);
                 form.widths.value_segment_bytes = 1 << 10;
             }),
+            Self::named("values of 100 bytes in files of their own", |form| {
+                form.separate_at = Some(8);
+                form.widths.large_value_bytes = 100;
+                form.widths.large_chunk_bytes = 64;
+            }),
             Self::named("every value apart, naive index, no tail", |form| {
                 form.separate_at = Some(0);
                 form.index = IndexKind::Naive;
@@ -213,6 +220,8 @@ impl Form {
             journal_segment_bytes: *random.pick(&[512, 1 << 10, 4 << 10, 64 << 10]),
             value_segment_bytes: *random.pick(&[512, 2 << 10, 16 << 10]),
             value_tail_bytes: *random.pick(&[0, 1 << 10, 64 << 10]),
+            large_value_bytes: 8 << 20,
+            large_chunk_bytes: 1 << 20,
             replay_bytes_max: *random.pick(&[4 << 10, 16 << 10, 256 << 10]),
             manifest_bytes_max: *random.pick(&[1, 512, 2 << 10, 64 << 10]),
             block_bytes: *random.pick(&[64, 256, 1024, 4096]),
@@ -237,6 +246,9 @@ impl Form {
         if random.chance(1, 8) {
             form.durability = Durability::Sync;
         }
+        // Drawn last, so that what came before stays what it was for its seed.
+        form.widths.large_value_bytes = *random.pick(&[17, 100, 400, 8 << 20]);
+        form.widths.large_chunk_bytes = *random.pick(&[16, 100, 1 << 10]);
         form
     }
 
