@@ -254,7 +254,9 @@ impl Specimen {
 
     fn may_be_torn(&self, path: &Path, damage: &Damage) -> bool {
         let is_log = matches!(kind_of(path).as_str(), "log" | "val");
-        is_log && !self.clean && self.is_cut_end(path, damage)
+        // A large value beyond the mark is like a frame there, and so is all that follows.
+        let is_large = kind_of(path) == "big";
+        !self.clean && (is_large || is_log && self.is_cut_end(path, damage))
     }
 
     /// Whether the damage may look like the end of a write that a crash cut short.
@@ -441,6 +443,8 @@ pub fn campaign(budget: &Budget, one_in: u64, runs: u64) -> Check<Figures> {
         if seed == budget.seed {
             // Both lanes, open, in the store that is gone through to the last byte.
             form.separate_at = Some(64);
+            form.widths.large_value_bytes = 200;
+            form.widths.large_chunk_bytes = 64;
         }
         let clean = seed.is_multiple_of(2) && seed != budget.seed;
         let specimen = Specimen::build(seed, form, 60, clean)?;

@@ -579,6 +579,12 @@ fn files_match(store: &Store, world: &World) -> Check {
         let found = format!("{values} value files on disk, {in_force} in force");
         return Err(Violation(format!("{found}: {names:?}")));
     }
+    let large = names.iter().filter(|name| name.ends_with(".big")).count() as u64;
+    let in_force = store.db.stats().values.large_files;
+    if large != in_force {
+        let found = format!("{large} large values on disk, {in_force} in force");
+        return Err(Violation(format!("{found}: {names:?}")));
+    }
     Ok(())
 }
 
@@ -589,5 +595,5 @@ fn is_ours(name: &str) -> bool {
     let Some((stem, extension)) = name.split_once('.') else { return false };
     stem.len() >= 6
         && stem.bytes().all(|byte| byte.is_ascii_digit())
-        && matches!(extension, "log" | "tbl" | "val" | "man")
+        && matches!(extension, "log" | "tbl" | "val" | "big" | "man")
 }

@@ -88,6 +88,10 @@ fn value_files(out: &mut Output, stats: &Stats) -> Result<()> {
             ),
         )?;
     }
+    if values.large_files > 0 {
+        let bytes = values.large_bytes;
+        row(out, "  large values", format_args!("{} files, {bytes} bytes", values.large_files))?;
+    }
     let gc = &stats.collection;
     if gc.files_removed + gc.files_collected > 0 {
         row(

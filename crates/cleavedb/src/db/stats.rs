@@ -75,6 +75,10 @@ pub struct ValueStats {
     /// what the index names, less what samples of the files say was overwritten since. What is in
     /// memtables only counts whole.
     pub live_bytes: u64,
+    /// Files of large values, which are not among the files above.
+    pub large_files: u64,
+    /// Their bytes.
+    pub large_bytes: u64,
     /// Values of gets served from memory: what was read before stays in the block cache, as long as
     /// there is room and it is not large.
     pub cache_hits: u64,
@@ -335,11 +339,15 @@ fn keyspaces_of(engine: &Engine) -> Vec<(KeyspaceStats, IndexSpace)> {
 
 fn values_of(engine: &Engine) -> ValueStats {
     let figures = engine.value_figures();
+    let view = engine.view.load();
+    let large_bytes = view.values.large().map(|entry| entry.file.readable()).sum();
     ValueStats {
         files: figures.files,
         file_bytes: figures.file_bytes,
         entries: figures.entries,
         live_bytes: figures.live_bytes,
+        large_files: view.values.large().count() as u64,
+        large_bytes,
         cache_hits: engine.value_context.cache.hits(),
         cache_misses: engine.value_context.cache.misses(),
         prefetched: engine.metrics.values_prefetched.load(Relaxed),

@@ -29,6 +29,7 @@ impl Engine {
         let mut lanes =
             [LaneReplay::new(self, LaneId::Journal)?, LaneReplay::new(self, LaneId::Values)?];
         let flushed = self.flushed();
+        let mut torn_large = None;
         for lane in &mut lanes {
             lane.advance()?;
             lane.skip_through(flushed)?;
@@ -36,7 +37,8 @@ impl Engine {
         while let Some(lane) = self.next_lane(&lanes)? {
             let durable = lanes.iter().map(LaneReplay::durable_seq).max().unwrap_or(0);
             let Some(lane) = lanes.get_mut(lane) else { break };
-            if !self.adopt_large(lane, durable)? {
+            torn_large = self.adopt_large(lane, durable)?;
+            if torn_large.is_some() {
                 break;
             }
             if let Some(pending) = lane.take()? {
@@ -51,7 +53,7 @@ impl Engine {
                 lane.advance()?;
             }
         }
-        self.end_logs(lanes)
+        self.end_logs(lanes, torn_large)
     }
 
     /// Number of the lane that has the next seq; `None` at the end.
@@ -100,8 +102,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends both lanes at the last seq that was applied (P4, P5).
-    fn end_logs(&self, mut lanes: [LaneReplay; 2]) -> Result<()> {
+    /// Ends both lanes at the last seq that was applied (P4, P5): what comes next is not there, or
+    /// names a large value of which that is so.
+    fn end_logs(&self, mut lanes: [LaneReplay; 2], torn_large: Option<Error>) -> Result<()> {
         let last_seq = self.commits.allocated.load(Ordering::Relaxed);
         let is_gap = lanes.iter().any(|lane| lane.next_base().is_some());
         if is_gap {
@@ -113,6 +116,9 @@ impl Engine {
         let durable = lanes.iter().map(LaneReplay::durable_seq).max().unwrap_or(0);
         if durable > last_seq {
             mark!("log_ends_below_watermark");
+            if let Some(error) = torn_large {
+                return Err(error);
+            }
             let ends = lanes.iter().find(|lane| lane.is_torn());
             let ends = ends.or_else(|| lanes.iter().find(|lane| lane.cut_seq() == 0));
             let message = format!("seq {} is missing, though it was durable", last_seq + 1);

@@ -24,10 +24,10 @@ use crate::values::large::format::HEADER_BYTES;
 use crate::values::large::reader::LargeFile;
 
 impl Engine {
-    /// Takes in the large values of the frame that is next; false where the log ends in front of
-    /// it, because one of them is not whole.
-    pub(super) fn adopt_large(&self, lane: &LaneReplay, durable: Seq) -> Result<bool> {
-        let Some(pending) = lane.pending() else { return Ok(true) };
+    /// Takes in the large values of the frame that is next; or says why one of them is not whole,
+    /// so that the log ends in front of the frame.
+    pub(super) fn adopt_large(&self, lane: &LaneReplay, durable: Seq) -> Result<Option<Error>> {
+        let Some(pending) = lane.pending() else { return Ok(None) };
         let mut found = Vec::new();
         for (seq, handle) in
             named_files(lane.id(), pending).map_err(|error| lane.at(error, pending.offset))?
@@ -39,7 +39,7 @@ impl Engine {
             let large = match LargeFile::open(&file, bytes, Purpose::Recovery) {
                 Ok(large) => large,
                 Err(error) if seq > durable && error.kind() == ErrorKind::Corruption => {
-                    return Ok(is_torn(&error));
+                    return Ok(Some(torn(error)));
                 }
                 Err(error) => return Err(error),
             };
@@ -47,7 +47,7 @@ impl Engine {
                 match self.check_and_rewrite(&file, &large) {
                     Ok(()) => {}
                     Err(error) if error.kind() == ErrorKind::Corruption => {
-                        return Ok(is_torn(&error));
+                        return Ok(Some(torn(error)));
                     }
                     Err(error) => return Err(error),
                 }
@@ -62,7 +62,7 @@ impl Engine {
             self.large.replayed(info);
             mark!("large_value_replayed");
         }
-        Ok(true)
+        Ok(None)
     }
 
     /// Reads all of a file, and makes durable what was read.
@@ -115,11 +115,11 @@ impl Engine {
     }
 }
 
-/// Notes the end of the log; always false.
-fn is_torn(error: &Error) -> bool {
+/// Notes the end of the log.
+fn torn(error: Error) -> Error {
     mark!("log_ends_before_torn_large_value");
     tracing::warn!(%error, "the log ends before a large value that is not whole");
-    false
+    error
 }
 
 /// The large values that a frame puts, with their seqs.
