@@ -16,6 +16,9 @@ use crate::values::large::format::{
     CHUNK_CRC_BYTES, HEADER_BYTES, LargeHeader, Layout, TRAILER_BYTES, Trailer,
 };
 
+/// Gets a chunk's offset in the file, its bytes and its checksum.
+pub(crate) type Seen<'a> = dyn FnMut(u64, &[u8], u32) -> Result<()> + 'a;
+
 /// A file whose header and trailer have been proved.
 #[derive(Clone)]
 pub(crate) struct LargeFile {
@@ -117,7 +120,7 @@ impl LargeFile {
 
     /// Reads all of the file; what `seen` gets are its chunks, with their checksums, and their
     /// offsets in the file.
-    pub(crate) fn check(&self, seen: &mut dyn FnMut(u64, &[u8], u32) -> Result<()>) -> Result<()> {
+    pub(crate) fn check(&self, seen: &mut Seen<'_>) -> Result<()> {
         let mut checksums = Rolling::new(self.file.seed());
         let mut chunk = Vec::new();
         for number in 0..self.layout.chunks() {
