@@ -3,6 +3,8 @@
 //!
 //! Needs [`crate::allocator::Counting`] as the global allocator, or memory reads as zero.
 
+use std::io;
+
 use cleavedb::{Db, Keyspace, KeyspaceOptions, Options};
 
 use crate::allocator;
@@ -11,6 +13,9 @@ use crate::session::{Check, Violation};
 
 /// Memory beyond a tenth above the budget that is allowed: code paths, thread stacks' buffers.
 const SLACK_BYTES: u64 = 16 << 20;
+
+/// Most memory that putting or reading a value as a stream may take, however long the value.
+const STREAM_BYTES_MAX: u64 = 4 << 20;
 
 /// Descriptors that are not tables: journal, manifest, directory, lock, standard streams.
 const FILES_BESIDE_TABLES: usize = 24;
@@ -99,6 +104,11 @@ pub fn run(seed: u64, budget: u64, times: u64) -> Check<Figures> {
     let keys = (budget * times / 1040 / 4).max(1000);
     let mut loader = Loader { keyspace, random, keys, value, descriptors: 0, written: 0 };
     loader.load(budget * times)?;
+    let streams = db.keyspace("streams", KeyspaceOptions::new())?;
+    stream(&streams, "first", budget)?;
+    db.flush()?;
+    stream(&streams, "second", budget * 2)?;
+    drop(streams);
     let mut pairs = 0_u64;
     for item in loader.keyspace.iter() {
         item?;
@@ -122,6 +132,29 @@ pub fn run(seed: u64, budget: u64, times: u64) -> Check<Figures> {
     figures.peak = figures.peak.max(allocator::peak().saturating_sub(before));
     check(&figures, open_files_max)?;
     Ok(figures)
+}
+
+/// Puts a long value piece by piece and reads it likewise.
+fn stream(keyspace: &Keyspace, key: &str, length: u64) -> Check {
+    let mut source = io::Read::take(io::repeat(7), length);
+    let put = || keyspace.put_reader(key, &mut source, Some(length));
+    let (outcome, written_with) = allocator::peak_of(put);
+    outcome?;
+    let get = || -> Check<u64> {
+        let value = keyspace.get_reader(key)?;
+        let mut value = value.ok_or_else(|| Violation(format!("no value of {key}")))?;
+        io::copy(&mut value, &mut io::sink()).map_err(|error| Violation(error.to_string()))
+    };
+    let (outcome, read_with) = allocator::peak_of(get);
+    let read = outcome?;
+    if read != length {
+        return Err(Violation(format!("{read} bytes of {length} read")));
+    }
+    let held = written_with.max(read_with);
+    if held > STREAM_BYTES_MAX {
+        return Err(Violation(format!("{held} bytes of memory for a stream")));
+    }
+    Ok(())
 }
 
 /// Reopening counts too; afterwards the files are those that the manifest names.

@@ -156,12 +156,15 @@ fn form() -> Form {
 /// # Errors
 /// What was lost, or should not be there.
 pub fn campaign(budget: &Budget) -> Check<Figures> {
-    let form = form();
+    let mut form = form();
     let world = World::native().map_err(|error| Violation(error.to_string()))?;
     let mut random = Random::new(budget.seed);
     let mut newest = vec![0; WRITERS as usize];
     let mut total = Figures::default();
     while total.closings == 0 || !budget.is_spent() {
+        // The long values, in segments or each in a file of its own.
+        let is_large = total.closings % 3 == 1;
+        form.widths.large_value_bytes = if is_large { LONG_BYTES as u64 - 1 } else { 8 << 20 };
         let name = format!("closing {} SEED={}", total.closings, budget.seed);
         let figures = guarded(&name, || round(&world, &form, &mut random, &mut newest));
         let figures = figures.map_err(|violation| violation.context(name))?;

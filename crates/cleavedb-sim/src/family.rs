@@ -162,7 +162,7 @@ pub fn planted(seed: u64, seconds: u64, all: bool, only: Option<&str>) -> Check<
 }
 
 /// Marks that no seed can promise, with what meets them instead.
-const MET_ELSEWHERE: [(&str, &str); 19] = [
+const MET_ELSEWHERE: [(&str, &str); 20] = [
     ("batched_read_short", "the kernel's choice; tests of io"),
     ("direct_io_refused", "a file system without direct I/O; tests of io"),
     ("fallocate_refused", "a file system without fallocate; tests of io"),
@@ -180,6 +180,7 @@ const MET_ELSEWHERE: [(&str, &str); 19] = [
     ("keyspace_counted_again_at_drop", "a race of threads; models of db"),
     ("value_segment_without_footer", "a disk that is full at the last frame; tests of db"),
     ("scan_error_ahead_delivered", "a scan seldom goes on to it; a test of db does"),
+    ("gc_fold_is_large", "collection meets few operands here; a test of db folds one"),
     ("member_of_dropped_keyspace", "rare here; a test of db drops one in each step"),
     ("values_count_of_a_gone_file", "only garbage collection leaves such entries; tests of values"),
 ];

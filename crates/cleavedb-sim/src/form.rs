@@ -189,6 +189,8 @@ impl Form {
                 form.native = true;
                 form.separate_at = Some(64);
                 form.widths.value_segment_bytes = 2 << 10;
+                form.widths.large_value_bytes = 300;
+                form.widths.large_chunk_bytes = 128;
             }),
             Self::named("real disk, threads", |form| form.native = true),
             Self::named("real disk, threads, direct I/O", |form| {
@@ -196,6 +198,8 @@ impl Form {
                 form.direct = true;
                 form.separate_at = Some(100);
                 form.value_compression = Compression::Lz4;
+                form.widths.large_value_bytes = 1000;
+                form.widths.large_chunk_bytes = 1 << 10;
                 form.widths.subcompaction_bytes_min = 1;
             }),
         ]

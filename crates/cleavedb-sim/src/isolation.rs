@@ -200,7 +200,7 @@ impl Bank {
 }
 
 /// All values apart, in files so small that they are collected all the time; some apart, some not;
-/// none.
+/// none. In some histories the longer ones have files of their own.
 fn form_of(seed: u64) -> Form {
     let mut form = Form::find("real disk, threads");
     form.separate_at = match seed % 3 {
@@ -209,6 +209,10 @@ fn form_of(seed: u64) -> Form {
         _ => Some(SEPARATE_AT),
     };
     form.widths.value_segment_bytes = 2 << 10;
+    if seed.is_multiple_of(4) {
+        form.widths.large_value_bytes = u64::from(SEPARATE_AT);
+        form.widths.large_chunk_bytes = 64;
+    }
     form
 }
 

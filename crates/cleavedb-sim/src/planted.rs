@@ -54,6 +54,7 @@ fn crash(budget: &Budget) -> Check {
         let form = match number {
             0 => Form::base(),
             1 => Form::find("values of 8 bytes apart, segments of one kilobyte"),
+            2 => Form::find("values of 100 bytes in files of their own"),
             _ => Form::drawn(seed),
         };
         let list = Generator::list(seed, Profile::crash(40));

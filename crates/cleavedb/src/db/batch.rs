@@ -15,11 +15,10 @@ use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::commit::{Task, Work};
 use crate::engine::conditional::Members;
-use crate::engine::large::{LargePut, Taken};
+use crate::engine::large::{Incoming, LargePut, Taken};
 use crate::index::KeyRange;
 use crate::log::batch::{encode_large_put, encode_record};
 use crate::log::separated::{SeparatedPut, Slot, encode_separated};
-use crate::values::large::format::LARGE_BYTES_MIN;
 
 /// Operations on any keyspaces of one database, committed atomically in the order added.
 ///
@@ -69,10 +68,9 @@ impl Operations {
         key: &[u8],
         value: &[u8],
     ) {
-        let is_large = value.len() as u64 > engine.widths.large_value_bytes
-            && value.len() as u64 > LARGE_BYTES_MIN;
-        if is_large && value.len() <= VALUE_BYTES_MAX {
-            return self.put_from(engine, keyspace, key, &mut &*value);
+        if engine.is_large(value.len()) && value.len() <= VALUE_BYTES_MAX {
+            let incoming = Incoming { source: &mut &*value, length: None };
+            return self.put_from(engine, keyspace, key, incoming);
         }
         self.put_small(keyspace, key, value);
     }
@@ -101,16 +99,15 @@ impl Operations {
         engine: &Arc<Engine>,
         keyspace: &KeyspaceState,
         key: &[u8],
-        source: &mut dyn Read,
+        incoming: Incoming<'_>,
     ) {
-        let taken = self.check(key, &[]).and_then(|()| engine.take_large(keyspace, key, source));
+        let taken = self.check(key, &[]).and_then(|()| engine.take_large(keyspace, key, incoming));
         match taken {
             Ok(Taken::Small(value)) => self.put_small(keyspace, key, &value),
-            Ok(Taken::Large(mut put)) => {
-                put.set_operation(self.count);
+            Ok(Taken::Large(put)) => {
                 let handle = put.handle();
                 encode_large_put(&mut self.payload, keyspace.id, key, &handle.encode());
-                self.large.push(put);
+                self.large.push(put.renumbered(self.count));
                 self.added(Kind::PutSeparated, key, &[]);
                 self.user_bytes += u64::from(handle.bytes);
             }
@@ -244,7 +241,8 @@ impl Batch {
         source: &mut dyn Read,
     ) -> &mut Self {
         if self.note(ks) {
-            self.operations.put_from(&self.handle.engine, &ks.state, key.as_ref(), source);
+            let incoming = Incoming { source, length: None };
+            self.operations.put_from(&self.handle.engine, &ks.state, key.as_ref(), incoming);
         }
         self
     }

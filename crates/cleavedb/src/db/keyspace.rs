@@ -12,6 +12,7 @@ use crate::db::batch::Operations;
 use crate::db::handle::{Handle, check_range, key_range, prefix_range};
 use crate::db::{Cursor, IndexKind, RangeIter, ValueStream};
 use crate::engine::catalogue::KeyspaceState;
+use crate::engine::large::Incoming;
 use crate::index::KeyRange;
 
 /// What there is to know about a keyspace without opening it.
@@ -106,12 +107,14 @@ impl Keyspace {
     /// Stores what `source` yields, to its end, under `key`, with at most 4 MiB of it in memory. A
     /// value of more than 1 MiB goes to a file of its own, chunk by chunk, while it is read; the
     /// write is one operation all the same: seen whole or not at all, whenever the process ends.
-    /// `length` is what the caller expects, if he does; the source decides.
+    /// Where `length` is given, the source must yield that many bytes: a source cut short then
+    /// stores nothing.
     ///
     /// # Errors
     /// As [`Keyspace::put`]; `InvalidArgument` for more than
     /// [`LARGE_VALUE_BYTES_MAX`](crate::LARGE_VALUE_BYTES_MAX) bytes, at once where `length` says
-    /// so; `Io` where the source fails. Nothing is stored then.
+    /// so, and for more or fewer than `length`; `Io` where the source fails. Nothing is stored
+    /// then.
     pub fn put_reader(
         &self,
         key: impl AsRef<[u8]>,
@@ -128,7 +131,8 @@ impl Keyspace {
         self.handle.check_writable()?;
         let key = key.as_ref();
         self.write(|operations| {
-            operations.put_from(&self.handle.engine, &self.state, key, source);
+            let incoming = Incoming { source, length };
+            operations.put_from(&self.handle.engine, &self.state, key, incoming);
         })
     }
 

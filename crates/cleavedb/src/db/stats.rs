@@ -79,6 +79,8 @@ pub struct ValueStats {
     pub large_files: u64,
     /// Their bytes.
     pub large_bytes: u64,
+    /// Bytes of those large values that an index entry names.
+    pub large_live_bytes: u64,
     /// Values of gets served from memory: what was read before stays in the block cache, as long as
     /// there is room and it is not large.
     pub cache_hits: u64,
@@ -271,7 +273,7 @@ impl Stats {
         let keyspaces = keyspaces_of(engine);
         let values = values_of(engine);
         let indexed = keyspaces.iter().map(|(k, _)| k.live_bytes).sum::<u64>();
-        let live_bytes = indexed + values.live_bytes;
+        let live_bytes = indexed + values.live_bytes + values.large_live_bytes;
         let disk = engine.disk_bytes();
         let disk_bytes = disk.written;
         let gets = metrics.gets.load(Relaxed);
@@ -341,6 +343,8 @@ fn values_of(engine: &Engine) -> ValueStats {
     let figures = engine.value_figures();
     let view = engine.view.load();
     let large_bytes = view.values.large().map(|entry| entry.file.readable()).sum();
+    let named = view.values.large().filter(|entry| entry.refs > 0);
+    let large_live_bytes = named.filter_map(|entry| Some(entry.info?.value_bytes)).sum();
     ValueStats {
         files: figures.files,
         file_bytes: figures.file_bytes,
@@ -348,6 +352,7 @@ fn values_of(engine: &Engine) -> ValueStats {
         live_bytes: figures.live_bytes,
         large_files: view.values.large().count() as u64,
         large_bytes,
+        large_live_bytes,
         cache_hits: engine.value_context.cache.hits(),
         cache_misses: engine.value_context.cache.misses(),
         prefetched: engine.metrics.values_prefetched.load(Relaxed),

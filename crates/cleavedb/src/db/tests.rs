@@ -8,6 +8,8 @@ mod concurrency;
 mod forged;
 mod journal;
 mod large;
+mod large_on_disk;
+mod large_space;
 mod locks;
 mod reopen;
 mod scans;

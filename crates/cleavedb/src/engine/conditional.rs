@@ -16,6 +16,7 @@ use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::commit::{Task, Work};
+use crate::engine::large::LargePut;
 use crate::log::separated::Slot;
 
 /// The condition of one commit; checked by the leader, when every earlier write is visible.
@@ -65,6 +66,8 @@ pub(crate) struct Members {
     pub(crate) list: Vec<Member>,
     /// Where the leader says which of them dropped out.
     pub(crate) dropped: Arc<Mutex<Vec<usize>>>,
+    /// Large values of those: they go away with the batch, when leadership is over.
+    pub(crate) given_up: Vec<LargePut>,
 }
 
 impl Members {
@@ -109,6 +112,7 @@ impl Work {
     fn keep_members(&mut self, is_kept: impl Fn(usize) -> bool) {
         let mut payload = Vec::with_capacity(self.payload.len());
         let mut slots = Vec::with_capacity(self.slots.len());
+        let mut large = Vec::new();
         let mut count = 0;
         for (number, member) in self.members.list.iter().enumerate() {
             if !is_kept(number) {
@@ -118,9 +122,12 @@ impl Work {
             payload.extend_from_slice(self.payload.get(member.record.clone()).unwrap_or_default());
             let slot = self.slots.iter().find(|slot| slot.operation as usize == number);
             slots.extend(slot.map(|slot| Slot { operation: count, start, ..*slot }));
+            let put = self.large.iter().position(|put| put.operation() as usize == number);
+            large.extend(put.map(|at| self.large.swap_remove(at).renumbered(count)));
             count += 1;
         }
         (self.payload, self.slots, self.count) = (payload, slots, count);
+        self.members.given_up = std::mem::replace(&mut self.large, large);
     }
 }
 

@@ -151,6 +151,8 @@ impl Engine {
         }
         let mut has_worked = self.remove_dead_value_files()? | self.remove_collected()?;
         let is_quiet = self.refresh_estimates()?;
+        // Large values that were found dead just now.
+        has_worked |= self.remove_collected()?;
         if is_quiet {
             let bytes_min = self.widths.value_segment_bytes / QUIET_PART;
             has_worked |= self.end_dead_tail(DeadTail { percent: 50, bytes_min })?;
@@ -260,7 +262,11 @@ impl Engine {
             let share = known.samples.get(&id).and_then(Sample::live_share);
             FileFigures::of(entry, flushed, share, taken.contains(&id))
         };
-        view.values.iter().map(figures).collect()
+        let large = view
+            .values
+            .large()
+            .map(|entry| FileFigures::of_large(entry, flushed, taken.contains(&entry.file.id())));
+        view.values.iter().map(figures).chain(large).collect()
     }
 
     /// Removes the collected files that no snapshot needs any more (GC3); false if there is none.

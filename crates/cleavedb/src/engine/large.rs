@@ -109,6 +109,28 @@ pub(crate) fn naming_section(named: &[LargeInfo]) -> Option<Section> {
     (!edits.is_empty()).then(|| ValuesEdit::encode(&edits))
 }
 
+/// A value that is to be read to its end.
+pub(crate) struct Incoming<'a> {
+    pub(crate) source: &'a mut dyn Read,
+    /// Its bytes, where the caller has said so: any other number is refused.
+    pub(crate) length: Option<u64>,
+}
+
+impl Incoming<'_> {
+    /// Compares what was announced with what has been read so far, or was all there is.
+    fn check_length(&self, read: u64, is_all: bool) -> Result<()> {
+        match self.length {
+            Some(length) if read > length => Err(Error::invalid(format!(
+                "the source yields more than the {length} bytes announced"
+            ))),
+            Some(length) if is_all && read < length => Err(Error::invalid(format!(
+                "the source yields {read} bytes, not the {length} announced"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// A large value in its file, and in the table, whose put is yet to be logged (LV-4).
 pub(crate) struct LargePut {
     engine: Arc<Engine>,
@@ -125,9 +147,15 @@ impl LargePut {
         self.handle
     }
 
-    /// Says which operation of its batch it is.
-    pub(crate) fn set_operation(&mut self, operation: u32) {
+    /// Which operation of its batch it is.
+    pub(crate) fn operation(&self) -> u32 {
+        self.operation
+    }
+
+    /// The same as this operation of its batch.
+    pub(crate) fn renumbered(mut self, operation: u32) -> Self {
         self.operation = operation;
+        self
     }
 
     /// The batch is about to be logged from this seq on. Under leadership.
@@ -185,17 +213,24 @@ pub(crate) enum Taken {
 }
 
 impl Engine {
+    /// Whether a value of so many bytes goes to a file of its own.
+    pub(crate) fn is_large(&self, value_bytes: usize) -> bool {
+        let value_bytes = value_bytes as u64;
+        value_bytes > self.widths.large_value_bytes && value_bytes > LARGE_BYTES_MIN
+    }
+
     /// Reads a value to its end: a short one into memory, a longer one into a file of its own.
     pub(crate) fn take_large(
         self: &Arc<Self>,
         keyspace: &KeyspaceState,
         key: &[u8],
-        source: &mut dyn Read,
+        mut incoming: Incoming<'_>,
     ) -> Result<Taken> {
         let chunk_bytes = self.widths.large_chunk_bytes.clamp(1, CHUNK_BYTES_MAX);
         let small_max = self.widths.large_value_bytes.min(chunk_bytes as u64).max(LARGE_BYTES_MIN);
         let mut first = Vec::new();
-        let is_all = fill(source, &mut first, small_max as usize + 1)?;
+        let is_all = fill(incoming.source, &mut first, small_max as usize + 1)?;
+        incoming.check_length(first.len() as u64, is_all)?;
         if is_all {
             return Ok(Taken::Small(first));
         }
@@ -208,7 +243,7 @@ impl Engine {
             key: key.to_vec(),
             chunk_bytes: chunk_bytes as u32,
         };
-        let outcome = self.write_large(id, header, first, source);
+        let outcome = self.write_large(id, header, first, &mut incoming);
         let written = match outcome {
             Ok(written) => written,
             Err(error) => {
@@ -226,7 +261,7 @@ impl Engine {
         id: FileId,
         header: LargeHeader,
         first: Vec<u8>,
-        source: &mut dyn Read,
+        incoming: &mut Incoming<'_>,
     ) -> Result<Written> {
         let path = self.dir.join(file_name(FileKind::Large, id));
         let failed = |cause| Error::io("writing a large value", &path, cause);
@@ -236,7 +271,7 @@ impl Engine {
             LargeWriter::new(&self.io, file, &self.uuid, id, header).map_err(failed)?;
         let mut chunk = first;
         loop {
-            let is_all = fill(source, &mut chunk, chunk_bytes)?;
+            let is_all = fill(incoming.source, &mut chunk, chunk_bytes)?;
             // What was read to see that the value is not a small one may be more than a chunk.
             let bytes = chunk.get(..chunk_bytes).unwrap_or(&chunk);
             let length = bytes.len();
@@ -248,7 +283,9 @@ impl Engine {
                 writer.chunk(bytes).map_err(failed)?;
             }
             chunk.drain(..length);
-            if is_all && chunk.is_empty() {
+            let is_end = is_all && chunk.is_empty();
+            incoming.check_length(writer.value_bytes(), is_end)?;
+            if is_end {
                 return writer.finish().map_err(failed);
             }
         }

@@ -8,6 +8,7 @@
 
 mod directory;
 mod dumps;
+mod large;
 mod logs;
 mod operands;
 mod sections;
@@ -17,6 +18,7 @@ mod values;
 
 pub use directory::open_directory;
 pub use dumps::dump;
+pub use large::large_value;
 pub use logs::{batch_payload, manifest_edit, manifest_file, pointer, segment};
 pub use operands::merge_operators;
 pub use sections::manifest_sections;
@@ -46,6 +48,7 @@ pub const ENTRIES: &[(&str, Entry)] = &[
     ("table_meta", table_meta),
     ("table_properties", table_properties),
     ("table_tombstones", table_tombstones),
+    ("large_value", large_value),
     ("value_footer", value_footer),
     ("value_handle", value_handle),
     ("value_record", value_record),

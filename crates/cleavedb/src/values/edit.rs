@@ -14,7 +14,7 @@ use crate::log::format::Sealed;
 use crate::values::large::format::LARGE_BYTES_MIN;
 
 /// Version of the section. On disk: raised by every change.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// What is known of a value file once it does not grow any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn the_hash_on_disk_keeps_its_value() {
     let hash = KeyedHash::new(b"0123456789abcdef");
-    // As in docs/format/golden/value-segment-v2.txt.
+    // As in docs/format/golden/value-segment-v3.txt.
     assert_eq!(hash.hash(KeyspaceId(1), b"apple"), 0x8a67_8acb_d37b_91e4);
     assert_eq!(hash.hash(KeyspaceId(1), b"plum"), 0x1ca3_3c29_245a_9aad);
     assert_ne!(hash.hash(KeyspaceId(2), b"apple"), hash.hash(KeyspaceId(1), b"apple"));

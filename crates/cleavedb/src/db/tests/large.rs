@@ -12,7 +12,7 @@ use crate::io::memory_disk::CrashMode;
 use crate::{Durability, ErrorKind};
 
 /// Chunks of 100 bytes, and a file of its own for what is longer than 300.
-fn widths() -> Widths {
+pub(super) fn widths() -> Widths {
     Widths {
         large_value_bytes: 300,
         large_chunk_bytes: 100,
@@ -21,18 +21,18 @@ fn widths() -> Widths {
     }
 }
 
-fn open_with(disk: &MemoryDisk, durability: Durability) -> crate::Result<Db> {
+pub(super) fn open_with(disk: &MemoryDisk, durability: Durability) -> crate::Result<Db> {
     let settings = small().into_settings();
     let engine = Engine::open(world(disk), Path::new("/db"), settings, widths())?;
     Ok(Db::new(Handle::new(engine, durability)))
 }
 
-fn open(disk: &MemoryDisk) -> Db {
+pub(super) fn open(disk: &MemoryDisk) -> Db {
     open_with(disk, Durability::Buffered).unwrap()
 }
 
 /// A keyspace that separates from 8 bytes on, and one that separates nothing shorter than large.
-fn keyspaces(db: &Db) -> [Keyspace; 2] {
+pub(super) fn keyspaces(db: &Db) -> [Keyspace; 2] {
     let append = || KeyspaceOptions::new().merge_operator(crate::operators::APPEND);
     [
         db.keyspace("apart", append().separate_at(Some(8))).unwrap(),
@@ -41,28 +41,28 @@ fn keyspaces(db: &Db) -> [Keyspace; 2] {
 }
 
 /// `length` bytes that differ from place to place and from one `tag` to another.
-fn long(tag: u8, length: usize) -> Vec<u8> {
+pub(super) fn long(tag: u8, length: usize) -> Vec<u8> {
     (0..length).map(|at| tag ^ (at / 7) as u8 ^ (at as u8).wrapping_mul(31)).collect()
 }
 
-fn large_files(disk: &MemoryDisk) -> Vec<PathBuf> {
+pub(super) fn large_files(disk: &MemoryDisk) -> Vec<PathBuf> {
     let all = disk.files().into_iter().map(|(path, _)| path);
     all.filter(|path| path.extension().is_some_and(|end| end == "big")).collect()
 }
 
-fn assert_sound(db: &Db) {
+pub(super) fn assert_sound(db: &Db) {
     let problems = db.verify(&mut |_, _| {}).unwrap().problems;
     assert!(problems.is_empty(), "{problems:?}");
 }
 
-fn streamed(keyspace: &Keyspace, key: &str) -> Vec<u8> {
+pub(super) fn streamed(keyspace: &Keyspace, key: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     keyspace.get_reader(key).unwrap().unwrap().read_to_end(&mut bytes).unwrap();
     bytes
 }
 
 /// Every way to read says the same.
-fn assert_reads(keyspace: &Keyspace, expected: &[(String, Vec<u8>)]) {
+pub(super) fn assert_reads(keyspace: &Keyspace, expected: &[(String, Vec<u8>)]) {
     let pair = |item: crate::Result<(crate::Value, crate::Value)>| {
         let (key, value) = item.unwrap();
         (String::from_utf8(key.to_vec()).unwrap(), value.to_vec())
@@ -334,6 +334,20 @@ fn a_source_that_fails_or_is_too_long_stores_nothing() {
         assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.message().contains("the source is gone"), "{error}");
     }
+    // What was announced must come, whether it is a large value or not.
+    for bytes in [0_usize, 20, 150, 300, 5000] {
+        let mut wrong = vec![bytes + 1, bytes + 1000];
+        wrong.extend(bytes.checked_sub(1));
+        for announced in wrong {
+            let value = long(1, bytes);
+            let length = Some(announced as u64);
+            let error = keyspace.put_reader("a", &mut value.as_slice(), length).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{bytes} for {announced}");
+            assert!(error.message().contains(&announced.to_string()), "{error}");
+        }
+        assert_eq!(keyspace.get("a").unwrap(), None);
+        assert!(large_files(&disk).is_empty());
+    }
     let too_long = Some(crate::LARGE_VALUE_BYTES_MAX + 1);
     let error = keyspace.put_reader("a", &mut Failing(9), too_long).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -403,6 +417,15 @@ fn a_damaged_file_is_an_error_in_every_byte() {
         assert!(error.kind() == ErrorKind::Corruption || is_version, "{at}: {error:?}");
         assert_eq!(error.file(), Some(&*path), "{at}: {error}");
         assert!(error.offset().is_some(), "{at}: {error}");
+        let mut read = Vec::new();
+        match keyspace.get_reader("a") {
+            Ok(stream) => {
+                let cause = stream.unwrap().read_to_end(&mut read).unwrap_err();
+                assert_eq!(cause.kind(), std::io::ErrorKind::InvalidData, "{at}: {cause}");
+                assert_eq!(read, long(1, 350)[..read.len()], "{at}: a wrong byte");
+            }
+            Err(streamed) => assert_eq!(streamed.kind(), error.kind(), "{at}"),
+        }
         assert!(!db.verify(&mut |_, _| {}).unwrap().problems.is_empty(), "{at}");
     }
     for length in [0, 40, whole.len() - 1] {

@@ -102,7 +102,7 @@ fn take_record(engine: &Arc<Engine>, moves: &mut Moves, look: Look<'_>) -> Resul
     if is_merged {
         mark!("gc_merge_folded");
         let value = folded(&state, record, &known)?;
-        return moves.put(&state, origin, &value);
+        return moves.put(engine, &state, origin, &value);
     }
     moves.copy(&state, origin, record);
     Ok(())

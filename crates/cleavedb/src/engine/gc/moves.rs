@@ -13,8 +13,9 @@ use crate::engine::catalogue::KeyspaceState;
 use crate::engine::commit::{Task, Work};
 use crate::engine::conditional::{Condition, Member, Members};
 use crate::engine::gc::newest::Moment;
+use crate::engine::large::{Incoming, LargePut, Taken};
 use crate::io::Purpose;
-use crate::log::batch::encode_record;
+use crate::log::batch::{encode_large_put, encode_record};
 use crate::log::separated::{
     SeparatedPut, SeparatedRecord, Slot, copy_separated, encode_separated,
 };
@@ -35,6 +36,7 @@ pub(super) struct Moves {
     batch_bytes: usize,
     payload: Vec<u8>,
     slots: Vec<Slot>,
+    large: Vec<LargePut>,
     origins: Vec<Origin>,
     /// Ends of the records in the payload.
     ends: Vec<usize>,
@@ -50,6 +52,7 @@ impl Moves {
             batch_bytes: BATCH_BYTES.min(engine.widths.value_segment_bytes) as usize,
             payload: Vec::new(),
             slots: Vec::new(),
+            large: Vec::new(),
             origins: Vec::new(),
             ends: Vec::new(),
             scratch: Vec::new(),
@@ -70,9 +73,10 @@ impl Moves {
         self.added(origin);
     }
 
-    /// Adds a value that was folded just now.
+    /// Adds a value that was folded just now; a large one as if a user had put it.
     pub(super) fn put(
         &mut self,
+        engine: &Arc<Engine>,
         keyspace: &KeyspaceState,
         origin: Origin,
         value: &[u8],
@@ -81,6 +85,16 @@ impl Moves {
         if value.len() > VALUE_BYTES_MAX {
             let message = format!("a value of {} bytes comes of merging", value.len());
             return Err(crate::base::error::Error::invalid(message));
+        }
+        if engine.is_large(value.len()) {
+            let incoming = Incoming { source: &mut &*value, length: None };
+            if let Taken::Large(put) = engine.take_large(keyspace, key, incoming)? {
+                mark!("gc_fold_is_large");
+                encode_large_put(&mut self.payload, keyspace.id, key, &put.handle().encode());
+                self.large.push(put.renumbered(self.origins.len() as u32));
+                self.added(origin);
+                return Ok(());
+            }
         }
         let placement = &keyspace.placement;
         if placement.separates(value.len()) {
@@ -109,7 +123,7 @@ impl Moves {
 
     /// Whether it is time to commit.
     pub(super) fn are_many(&self) -> bool {
-        self.payload.len() >= self.batch_bytes
+        self.payload.len() >= self.batch_bytes || !self.large.is_empty()
     }
 
     /// Commits the batch; returns the records that dropped out of it, since their keys changed.
@@ -136,6 +150,7 @@ impl Moves {
         let work = Work {
             payload: std::mem::take(&mut self.payload),
             slots: std::mem::take(&mut self.slots),
+            large: std::mem::take(&mut self.large),
             count: handles.len() as u32,
             // On a full disk only what frees much more than it takes is collected.
             frees_space: engine.reserve.is_given_up(),

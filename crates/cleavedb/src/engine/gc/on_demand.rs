@@ -41,7 +41,11 @@ impl Engine {
         if self.end_dead_tail(DEAD_TAIL)? {
             self.flush_all()?;
         }
-        let newest = self.view.load().values.iter().next_back().map(|entry| entry.file.id());
+        let newest = {
+            let view = self.view.load();
+            let segment = view.values.iter().next_back().map(|entry| entry.file.id());
+            segment.max(view.values.large().next_back().map(|entry| entry.file.id()))
+        };
         {
             let mut known = self.gc.state.lock();
             known.refused.clear();

@@ -13,7 +13,7 @@ use crate::db::{Db, Keyspace, KeyspaceOptions, Options};
 use crate::io::memory_disk::MemoryDisk;
 use crate::sim::{Environment, SimulatedClock, Stepper};
 
-use super::{Identity, array_at, logs, tables};
+use super::{Identity, array_at, large, logs, tables};
 
 const FOLDER: &str = "/db";
 
@@ -44,6 +44,7 @@ pub fn open_directory(data: &[u8]) -> bool {
                 logs::mend_segment(&mut piece.bytes, piece.kind, identity);
             }
             FileKind::Table => tables::mend_table(&mut piece.bytes, identity),
+            FileKind::Large => large::mend_large(&mut piece.bytes, identity),
             FileKind::Current => logs::mend_pointer(&mut piece.bytes),
             _ => {}
         }

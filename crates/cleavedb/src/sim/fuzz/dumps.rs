@@ -5,23 +5,27 @@ use crate::log::dump::dump_segment;
 use crate::log::dump::values::dump_values;
 use crate::manifest::dump::{dump_current, dump_manifest};
 use crate::table::dump::dump_table;
+use crate::values::large::dump::dump_large;
 
 use super::OURS;
+use super::large::mend_large;
 use super::logs::mend_segment;
 use super::tables::mend_table;
 
 /// Any file, given to every dump. Accepted where it begins with a magic number of ours.
 pub fn dump(data: &[u8]) -> bool {
-    let (mut segment, mut table, mut values) = (data.to_vec(), data.to_vec(), data.to_vec());
+    let (mut segment, mut table) = (data.to_vec(), data.to_vec());
+    let (mut values, mut large) = (data.to_vec(), data.to_vec());
     mend_segment(&mut values, FileKind::Value, OURS);
     mend_segment(&mut segment, FileKind::Journal, OURS);
     mend_table(&mut table, OURS);
+    mend_large(&mut large, OURS);
     let dump_table = |bytes: &[u8], out: &mut String| {
         let _ = dump_table(bytes, out);
     };
-    let dumps: [fn(&[u8], &mut String); 5] =
-        [dump_segment, dump_values, dump_manifest, dump_current, dump_table];
-    for bytes in [data, &segment, &table, &values] {
+    let dumps: [fn(&[u8], &mut String); 6] =
+        [dump_segment, dump_values, dump_large, dump_manifest, dump_current, dump_table];
+    for bytes in [data, &segment, &table, &values, &large] {
         for dump in dumps {
             let mut out = String::new();
             dump(bytes, &mut out);

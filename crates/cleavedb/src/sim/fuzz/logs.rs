@@ -1,11 +1,11 @@
 //! Segments, batches, edits and pointer files on arbitrary bytes.
 
 use crate::base::checksum::{crc_at, crc_of_parts, file_seed};
-use crate::base::entry::{FileId, SEQ_MAX};
+use crate::base::entry::{FileId, Kind, SEQ_MAX};
 use crate::base::error::Result;
 use crate::base::names::FileKind;
 use crate::io::Purpose;
-use crate::log::batch::{BatchReader, encode_record};
+use crate::log::batch::{BatchReader, Record, encode_large_put, encode_record};
 use crate::log::format::{
     FRAME_HEADER_BYTES, FRAME_MAGIC, FRAME_OVERHEAD_BYTES, FrameKind, FrameRef, PAYLOAD_BYTES_MAX,
     SEGMENT_HEADER_BYTES, Sealed, SegmentHeader, encode_frame_with, frame_offset, segment_offset,
@@ -160,8 +160,11 @@ pub fn batch_payload(data: &[u8]) -> bool {
     };
     assert_eq!(records.len(), usize::from(count), "records are missing");
     let mut encoded = Vec::new();
-    for record in &records {
-        encode_record(&mut encoded, record.kind, record.keyspace, record.key, record.value);
+    for &Record { kind, keyspace, key, value, .. } in &records {
+        match kind {
+            Kind::PutSeparated => encode_large_put(&mut encoded, keyspace, key, value),
+            kind => encode_record(&mut encoded, kind, keyspace, key, value),
+        }
     }
     assert!(encoded.len() <= payload.len(), "the encoding is not the shortest");
     let again = BatchReader::new(&encoded, u32::from(count)).collect::<Result<Vec<_>>>();

@@ -11,13 +11,14 @@ use crate::base::tombstone::RangeTombstone;
 use crate::db::KeyspaceOptions;
 use crate::io::Purpose;
 use crate::io::memory_disk::MemoryDisk;
-use crate::log::batch::encode_record;
+use crate::log::batch::{encode_large_put, encode_record};
 use crate::log::format::{FrameRef, Sealed};
 use crate::log::writer::{SegmentSpec, SegmentWriter};
 use crate::manifest::format::{Pointer, PointerKind};
 use crate::manifest::{Edit, Manifest};
 use crate::table::format::{FOOTER_BYTES, HEADER_BYTES, decode_footer, decode_section};
 use crate::table::writer::{TableOptions, TableWriter};
+use crate::values::handle::Handle;
 
 use super::directory::{self, joined};
 use super::{FILE, UUID, world};
@@ -49,7 +50,9 @@ fn batch() -> (u32, Vec<u8>) {
     for (number, (kind, key, value)) in records.into_iter().enumerate() {
         encode_record(&mut payload, kind, KeyspaceId(1 + number as u32 * 100), key, value);
     }
-    (records.len() as u32, payload)
+    let handle = Handle::of_large(FileId(4), 9 << 20).encode();
+    encode_large_put(&mut payload, KeyspaceId(7), b"large", &handle);
+    (records.len() as u32 + 1, payload)
 }
 
 fn edit() -> Edit {
@@ -91,8 +94,8 @@ fn logs(all: &mut Vec<Seed>) -> Result<()> {
     let (count, payload) = batch();
     let frames = [
         FrameRef { base_seq: 10, count, payload: &payload },
-        FrameRef { base_seq: 15, count, payload: &payload },
-        FrameRef { base_seq: 20, count: 0, payload: &[] },
+        FrameRef { base_seq: 16, count, payload: &payload },
+        FrameRef { base_seq: 22, count: 0, payload: &[] },
     ];
     let journal = segment(FileKind::Journal, &frames, 0)?;
     let torn = journal.get(..journal.len() - 30).unwrap_or_default().to_vec();
@@ -256,6 +259,8 @@ fn store(disk: &MemoryDisk, rounds: u32) -> Result<()> {
             lists.merge(format!("list{}", number % 4), number.to_string())?;
             apart.put(format!("far{number:02}"), vec![b'w'; number * 5])?;
         }
+        // In a file of its own, in chunks of which the last one is short.
+        apart.put("large", vec![b'x'; 2500 + round as usize])?;
         plain.delete("key03")?;
         plain.delete_range("key05".."key07")?;
         if round > 0 {

@@ -1,12 +1,14 @@
 //! Value segments and what they are made of, on arbitrary bytes.
 
+use std::path::Path;
+
 use crate::base::entry::FileId;
 use crate::base::limits::VALUE_BYTES_MAX;
 use crate::base::names::FileKind;
 use crate::base::obsolete::ObsoleteFiles;
 use crate::base::sync::Arc;
-use crate::io::Purpose;
 use crate::io::disk::OpenMode;
+use crate::io::{Io, Purpose};
 use crate::log::footer::{Footer, FooterBuilder};
 use crate::log::format::SEGMENT_HEADER_BYTES;
 use crate::log::reader::{ReadOptions, SegmentReader};
@@ -115,18 +117,23 @@ fn read_segment(bytes: &[u8]) -> bool {
     totals.records > 0
 }
 
-/// Applies edits to an empty table: refused, or the table's snapshot makes the same one.
-pub(super) fn apply(edits: &[ValuesEdit]) {
-    let (io, _, path) = world(FileKind::Value, None);
-    let context = Arc::new(ValueContext {
+/// What files in the folder of `path` are given to work with.
+pub(super) fn context_of(io: Io, path: &Path) -> Arc<ValueContext> {
+    Arc::new(ValueContext {
         io,
-        dir: path.parent().unwrap_or(&path).to_owned(),
+        dir: path.parent().unwrap_or(path).to_owned(),
         uuid: UUID,
         obsolete: Arc::new(ObsoleteFiles::default()),
         direct_reads: false,
         open_files: OpenFiles::new(2),
         cache: ValueCache::new(&Arc::new(BlockCache::new(1 << 20))),
-    });
+    })
+}
+
+/// Applies edits to an empty table: refused, or the table's snapshot makes the same one.
+pub(super) fn apply(edits: &[ValuesEdit]) {
+    let (io, _, path) = world(FileKind::Value, None);
+    let context = context_of(io, &path);
     let mut file_of = |kind: FileKind, id: FileId| ValueFile::new(&context, kind, id);
     let Ok(table) = ValueFiles::default().apply(edits, &mut file_of) else { return };
     let again = ValueFiles::default().apply(&table.edits(), &mut file_of);

@@ -59,9 +59,9 @@ proptest! {
 fn sections_that_no_engine_writes_are_refused() {
     let kind = |payload: &[u8]| ValuesEdit::decode(payload).unwrap_err().kind();
     assert_eq!(kind(&[]), ErrorKind::Corruption);
-    assert_eq!(kind(&[2]), ErrorKind::Unsupported, "a later version");
-    assert_eq!(kind(&[1, 5, 1]), ErrorKind::Corruption, "an unknown edit");
-    assert_eq!(kind(&[1, 1, 0]), ErrorKind::Corruption, "file zero");
+    assert_eq!(kind(&[VERSION + 1]), ErrorKind::Unsupported, "a later version");
+    assert_eq!(kind(&[VERSION, 6, 1]), ErrorKind::Corruption, "an unknown edit");
+    assert_eq!(kind(&[VERSION, 1, 0]), ErrorKind::Corruption, "file zero");
     let totals = Totals {
         records: 1,
         record_bytes: 30,
@@ -79,6 +79,21 @@ fn sections_that_no_engine_writes_are_refused() {
     assert!(decode(29, 7).is_err(), "records larger than their file");
     assert!(decode(200, 6).is_err(), "a record newer than its file");
     assert!(decode(200, SEQ_MAX + 1).is_err(), "a seq out of range");
+    let large = |value_bytes, bytes, seq| {
+        let sealed = Sealed { id: FileId(5), bytes, checksum: 7 };
+        ValuesEdit::encode(&[ValuesEdit::AddedLarge(LargeInfo { sealed, value_bytes, seq })])
+    };
+    assert!(ValuesEdit::decode(&large(17, 120, 1).payload).is_ok());
+    let longest = LARGE_VALUE_BYTES_MAX;
+    for wrong in [
+        large(16, 120, 1),
+        large(17, 17, 1),
+        large(17, 120, 0),
+        large(17, 120, SEQ_MAX + 1),
+        large(longest + 1, longest + 100, 1),
+    ] {
+        assert_eq!(kind(&wrong.payload), ErrorKind::Corruption);
+    }
 }
 
 /// The section of the golden file, with what each part of it means.
@@ -95,17 +110,19 @@ fn golden_section() {
         largest_seq: 46,
     };
     let sealed = Sealed { id: FileId(15), bytes: 5000, checksum: 0xdead_beef };
+    let large = Sealed { id: FileId(22), bytes: 9_000_137, checksum: 0xabad_cafe };
     let edits = [
         ValuesEdit::Sealed(SealedValues { sealed, last_seq: 47, totals }),
         ValuesEdit::Added { id: FileId(21) },
         ValuesEdit::Counted { id: FileId(15), refs: 3, ref_bytes: 4000 },
         ValuesEdit::Counted { id: FileId(12), refs: -2, ref_bytes: -2100 },
         ValuesEdit::Removed { id: FileId(9) },
+        ValuesEdit::AddedLarge(LargeInfo { sealed: large, value_bytes: 9_000_000, seq: 48 }),
     ];
     let payload = ValuesEdit::encode(&edits).payload;
     let mut dump = String::new();
     let mut lines = Annotator::new(&payload, &mut dump);
-    lines.field(1, "version 1");
+    lines.field(1, "version 2");
     lines.field(2, "sealed: file 15");
     lines.field(2 + 5, "5000 bytes, checksum deadbeef");
     lines.field(1, "last seq 47");
@@ -118,7 +135,10 @@ fn golden_section() {
     lines.field(2, "counted: file 12");
     lines.field(1 + 2, "2 entries fewer, 2100 bytes fewer");
     lines.field(2, "removed: file 9");
+    lines.field(2, "large value added: file 22");
+    lines.field(4 + 5, "9000137 bytes, checksum abadcafe");
+    lines.field(4 + 1, "9000000 of the value, seq 48");
     assert!(lines.rest().is_empty());
     assert_eq!(ValuesEdit::decode(&payload).unwrap(), edits);
-    check_golden("values-section", 1, &payload, &dump);
+    check_golden("values-section", 2, &payload, &dump);
 }

@@ -1,5 +1,6 @@
 //! Format, writer and reader of large values' files.
 
+use crate::base::checksum::{crc_at, file_seed};
 use crate::base::entry::{FileId, KeyspaceId};
 use crate::base::error::ErrorKind;
 use crate::base::names::FileKind;
@@ -9,6 +10,7 @@ use crate::io::disk::OpenMode;
 use crate::log::format::FORMAT_VERSION;
 use crate::log::testing::{check_golden, disk, io};
 use crate::values::file::ValueFile;
+use crate::values::handle::Handle;
 use crate::values::large::dump::dump_large;
 use crate::values::large::format::{CHUNK_BYTES_MAX, LargeHeader, Layout, TRAILER_BYTES, Trailer};
 use crate::values::large::reader::LargeFile;
@@ -121,4 +123,35 @@ fn golden() {
     let mut dump = String::new();
     dump_large(&bytes, &mut dump);
     check_golden("large-value", FORMAT_VERSION, &bytes, &dump);
+}
+
+#[test]
+fn another_version_is_refused_by_name() {
+    let (uuid, id) = ([7; 16], FileId(16));
+    for version in [FORMAT_VERSION - 1, FORMAT_VERSION + 1] {
+        let mut bytes = header(10).encode(&uuid, id);
+        bytes[12..16].copy_from_slice(&version.to_le_bytes());
+        let crc = crc_at(file_seed(&uuid, id.0), 12, &bytes[12..]);
+        bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+        let error = LargeHeader::decode(&bytes, &uuid, id).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.message().contains(&format!("version {version};")), "{error}");
+    }
+}
+
+#[test]
+fn the_longest_value_fits_everywhere() {
+    let length = u64::from(u32::MAX);
+    let chunk_bytes = CHUNK_BYTES_MAX as u64;
+    let layout = Layout::new(&header(CHUNK_BYTES_MAX as u32), length);
+    assert_eq!(layout.chunks(), 4096);
+    assert_eq!(layout.chunk(4095), (69 + 4095 * (chunk_bytes + 4), CHUNK_BYTES_MAX - 1));
+    assert_eq!(layout.place_of(length - 1), (4095, CHUNK_BYTES_MAX - 2));
+    assert_eq!(layout.file_bytes(), 69 + length + 4 * 4096 + 32);
+    let trailer = Trailer { value_bytes: length, chunks: 4096, checksum: 5 };
+    assert_eq!(Trailer::decode(&trailer.encode(9, 106), 9, 106).unwrap(), trailer);
+    let longer = Trailer { value_bytes: length + 1, ..trailer };
+    assert!(Trailer::decode(&longer.encode(9, 106), 9, 106).is_err());
+    let handle = Handle::of_large(FileId(16), u32::MAX);
+    assert_eq!(Handle::decode(&handle.encode()).unwrap(), handle);
 }

@@ -3,7 +3,8 @@
 //!
 //! Space amplification is bytes of value files by bytes of live records. A file that the index does
 //! not know wholly yet counts as live; one that is being collected, or waits to be removed, counts
-//! as nothing: what can be done about it is being done. How much of a file is live is known only
+//! as nothing: what can be done about it is being done. Files of large values are among them: never
+//! collected, since such a file is live or dead as a whole, but their bytes count. How much of a file is live is known only
 //! up to what compaction has dropped from the index; an estimate (`values::sample`) says of the
 //! rest how much of it has been superseded already.
 //!
@@ -13,7 +14,7 @@
 
 use crate::base::entry::{FileId, Seq};
 use crate::values::edit::SealedValues;
-use crate::values::file_table::TableEntry;
+use crate::values::file_table::{LargeEntry, TableEntry};
 use crate::values::strategy::Strategy;
 
 /// Collection begins at this share of the garbage allowed, in percent.
@@ -74,6 +75,15 @@ impl FileFigures {
             is_settled: state.is_settled(flushed),
             is_taken,
         }
+    }
+
+    /// The figures of the file of one large value, which is live or dead as a whole.
+    pub(crate) fn of_large(entry: &LargeEntry, flushed: Seq, is_taken: bool) -> Self {
+        let file_bytes = entry.file.readable();
+        let is_dead = entry.is_dead(flushed);
+        let live_bytes = if is_dead { 0 } else { file_bytes };
+        let is_settled = entry.is_settled(flushed);
+        Self { id: entry.file.id(), file_bytes, live_bytes, is_dead, is_settled, is_taken }
     }
 
     fn garbage_bytes(&self) -> u64 {

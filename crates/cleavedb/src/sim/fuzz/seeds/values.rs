@@ -12,10 +12,12 @@ use crate::log::footer::FooterBuilder;
 use crate::log::format::{FRAME_HEADER_BYTES, FrameRef, Sealed};
 use crate::log::separated::{Binding, SeparatedPut, Slot, encode_separated};
 use crate::log::writer::{AppendError, SegmentSpec, SegmentWriter, ValueFrame};
-use crate::values::edit::{SealedValues, ValuesEdit};
+use crate::values::edit::{LargeInfo, SealedValues, ValuesEdit};
 use crate::values::handle::Handle;
+use crate::values::large::format::LargeHeader;
 
 use super::Seed;
+use crate::sim::fuzz::large::written;
 use crate::sim::fuzz::{FILE, UUID, world};
 
 const KEYSPACE: KeyspaceId = KeyspaceId(300);
@@ -67,6 +69,21 @@ fn segments() -> Result<[Vec<u8>; 2]> {
     Ok([disk.contents(&path), open])
 }
 
+/// Files of large values: the last chunk short, full, and the only one.
+fn large_values(all: &mut Vec<Seed>) -> Result<()> {
+    for (name, chunk_bytes, value_bytes) in
+        [("short_end", 64, 200), ("full_end", 50, 200), ("one_chunk", 1 << 20, 300)]
+    {
+        let header = LargeHeader { keyspace: KEYSPACE, key: b"plum".to_vec(), chunk_bytes };
+        let value: Vec<u8> = (0..value_bytes).map(|at| at as u8).collect();
+        let chunks: Vec<_> = value.chunks(chunk_bytes as usize).map(<[u8]>::to_vec).collect();
+        let bytes = written(&header, &chunks)?;
+        all.push(("large_value", name, bytes.clone()));
+        all.push(("dump", name, bytes));
+    }
+    Ok(())
+}
+
 pub(super) fn values(all: &mut Vec<Seed>) -> Result<()> {
     let [sealed, open] = segments()?;
     all.push(("value_segment", "sealed", sealed.clone()));
@@ -93,8 +110,12 @@ pub(super) fn values(all: &mut Vec<Seed>) -> Result<()> {
     all.push(("value_handle", "usual", handle.encode().to_vec()));
     let far = Handle { file: FileId(1 << 40), epoch: 0, offset: 1 << 50, bytes: 100 << 20 };
     all.push(("value_handle", "far", far.encode().to_vec()));
+    all.push(("value_handle", "large", Handle::of_large(FILE, 9 << 20).encode().to_vec()));
+    large_values(all)?;
     let sealed = Sealed { id: FileId(5), bytes: 900, checksum: 0xabad_cafe };
     let totals = footer.totals();
+    let sealed_large = Sealed { id: FileId(8), bytes: 1100, checksum: 0xabad_cafe };
+    let large = LargeInfo { sealed: sealed_large, value_bytes: 1000, seq: 21 };
     let section = ValuesEdit::encode(&[
         ValuesEdit::Added { id: FileId(5) },
         ValuesEdit::Sealed(SealedValues { sealed, last_seq: 20, totals }),
@@ -103,6 +124,8 @@ pub(super) fn values(all: &mut Vec<Seed>) -> Result<()> {
         ValuesEdit::Added { id: FileId(6) },
         ValuesEdit::Counted { id: FileId(5), refs: -2, ref_bytes: -(totals.record_bytes as i64) },
         ValuesEdit::Removed { id: FileId(5) },
+        ValuesEdit::AddedLarge(large),
+        ValuesEdit::Counted { id: FileId(8), refs: 1, ref_bytes: 1000 },
     ]);
     let tagged = [&[SectionTag::VALUES.0 as u8], section.payload.as_slice()].concat();
     all.push(("manifest_sections", "values", tagged));
