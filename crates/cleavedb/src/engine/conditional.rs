@@ -65,8 +65,15 @@ pub(crate) struct Members {
     /// All of them; none: the batch is written whole.
     pub(crate) list: Vec<Member>,
     /// Where the leader says which of them dropped out.
-    pub(crate) dropped: Arc<Mutex<Vec<usize>>>,
-    /// Large values of those: they go away with the batch, when leadership is over.
+    pub(crate) dropped: Arc<Mutex<Dropped>>,
+}
+
+/// What dropped out of a batch.
+#[derive(Default)]
+pub(crate) struct Dropped {
+    /// Numbers of the members, ascending.
+    pub(crate) numbers: Vec<usize>,
+    /// Their large values, which go away with the caller's list: not under leadership.
     pub(crate) given_up: Vec<LargePut>,
 }
 
@@ -85,10 +92,11 @@ impl Members {
                 dropped.push(number);
             }
         }
+        let mut given_up = Vec::new();
         if !dropped.is_empty() {
-            work.keep_members(|number| dropped.binary_search(&number).is_err());
+            given_up = work.keep_members(|number| dropped.binary_search(&number).is_err());
         }
-        *work.members.dropped.lock() = dropped;
+        *work.members.dropped.lock() = Dropped { numbers: dropped, given_up };
         Ok(())
     }
 }
@@ -108,8 +116,9 @@ impl Member {
 }
 
 impl Work {
-    /// Leaves only these members in the batch; the others' records go, the rest moves up.
-    fn keep_members(&mut self, is_kept: impl Fn(usize) -> bool) {
+    /// Leaves only these members in the batch; the others' records go, the rest moves up. Returns
+    /// the large values that nothing puts now.
+    fn keep_members(&mut self, is_kept: impl Fn(usize) -> bool) -> Vec<LargePut> {
         let mut payload = Vec::with_capacity(self.payload.len());
         let mut slots = Vec::with_capacity(self.slots.len());
         let mut large = Vec::new();
@@ -127,7 +136,7 @@ impl Work {
             count += 1;
         }
         (self.payload, self.slots, self.count) = (payload, slots, count);
-        self.members.given_up = std::mem::replace(&mut self.large, large);
+        std::mem::replace(&mut self.large, large)
     }
 }
 

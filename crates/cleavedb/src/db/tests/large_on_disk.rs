@@ -12,6 +12,10 @@ use crate::{ErrorKind, LARGE_VALUE_BYTES_MAX, VALUE_BYTES_MAX};
 /// Longest value that is logged with its batch.
 const LOGGED_BYTES_MAX: usize = 8 << 20;
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a helper of tests: lints know only the test functions themselves"
+)]
 fn big_files(dir: &Path) -> Vec<PathBuf> {
     let all = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     all.filter(|path| path.extension().is_some_and(|end| end == "big")).collect()

@@ -11,7 +11,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::commit::{Task, Work};
-use crate::engine::conditional::{Condition, Member, Members};
+use crate::engine::conditional::{Condition, Dropped, Member, Members};
 use crate::engine::gc::newest::Moment;
 use crate::engine::large::{Incoming, LargePut, Taken};
 use crate::io::Purpose;
@@ -159,9 +159,10 @@ impl Moves {
             ..Work::control(Task::Write)
         };
         engine.commit(work)?;
-        let dropped = std::mem::take(&mut *dropped.lock());
+        let Dropped { numbers, given_up } = std::mem::take(&mut *dropped.lock());
+        drop(given_up);
         let all: u64 = handles.iter().map(|handle| u64::from(handle.bytes)).sum();
-        let again = counted(engine, handles, &dropped);
+        let again = counted(engine, handles, &numbers);
         self.moved_bytes += all - again.iter().map(|handle| u64::from(handle.bytes)).sum::<u64>();
         Ok(again)
     }
