@@ -16,8 +16,8 @@ use crate::base::limits::BATCH_BYTES_MAX;
 use crate::base::names::FileKind;
 
 /// The one format number of a store: segments, manifest and pointer file carry it. Stores of every
-/// other number are refused by name: number 1, in which no value stood apart, and number 2, in which
-/// none stood in a file of its own, were never released.
+/// other number are refused by name: number 1, in which no value stood apart, and number 2, in
+/// which none stood in a file of its own, were never released.
 pub(crate) const FORMAT_VERSION: u32 = 3;
 
 /// First bytes of a segment.

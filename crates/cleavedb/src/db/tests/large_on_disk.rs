@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::large::{assert_reads, assert_sound, long};
 use super::*;
-use crate::{ErrorKind, LARGE_VALUE_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::{ErrorKind, VALUE_BYTES_MAX};
 
 /// Longest value that is logged with its batch.
 const LOGGED_BYTES_MAX: usize = 8 << 20;
@@ -134,28 +134,4 @@ impl io::Write for Sevens {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-#[test]
-#[ignore = "writes eight gigabytes"]
-fn the_longest_value_there_is() {
-    let dir = tempfile::tempdir_in(".").unwrap();
-    let path = dir.path().join("db");
-    let db = Options::new().reserve_bytes(0).open(&path).unwrap();
-    let keyspace = db.keyspace("k", KeyspaceOptions::default()).unwrap();
-    let error = keyspace.put_reader("a", &mut io::repeat(7), None).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-    assert!(big_files(&path).is_empty());
-    let length = LARGE_VALUE_BYTES_MAX;
-    keyspace.put_reader("a", &mut io::repeat(7).take(length), Some(length)).unwrap();
-    drop(keyspace);
-    db.close().unwrap();
-    let db = Options::new().reserve_bytes(0).open(&path).unwrap();
-    let keyspace = db.keyspace("k", KeyspaceOptions::default()).unwrap();
-    let mut stream = keyspace.get_reader("a").unwrap().unwrap();
-    assert_eq!(io::copy(&mut stream, &mut Sevens).unwrap(), length);
-    assert_eq!(keyspace.get("a").unwrap_err().kind(), ErrorKind::TooLarge);
-    db.flush().unwrap();
-    let report = db.verify(&mut |_, _| {}).unwrap();
-    assert!(report.problems.is_empty() && report.bytes > length, "{report:?}");
 }

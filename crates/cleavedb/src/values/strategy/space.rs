@@ -3,8 +3,10 @@
 //!
 //! Space amplification is bytes of value files by bytes of live records. A file that the index does
 //! not know wholly yet counts as live; one that is being collected, or waits to be removed, counts
-//! as nothing: what can be done about it is being done. Files of large values are among them: never
-//! collected, since such a file is live or dead as a whole, but their bytes count. How much of a file is live is known only
+//! as nothing: what can be done about it is being done. Files of large values are among them:
+//! never collected, since such a file is live or dead as a whole, but their bytes count.
+//!
+//! How much of a file is live is known only
 //! up to what compaction has dropped from the index; an estimate (`values::sample`) says of the
 //! rest how much of it has been superseded already.
 //!
