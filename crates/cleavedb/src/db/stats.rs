@@ -79,7 +79,8 @@ pub struct ValueStats {
     pub large_files: u64,
     /// Their bytes.
     pub large_bytes: u64,
-    /// Bytes of those large values that an index entry names.
+    /// Bytes of those that are still their keys' values, as far as is known; what is in memtables
+    /// only counts whole.
     pub large_live_bytes: u64,
     /// Values of gets served from memory: what was read before stays in the block cache, as long as
     /// there is room and it is not large.
@@ -343,8 +344,6 @@ fn values_of(engine: &Engine) -> ValueStats {
     let figures = engine.value_figures();
     let view = engine.view.load();
     let large_bytes = view.values.large().map(|entry| entry.file.readable()).sum();
-    let named = view.values.large().filter(|entry| entry.refs > 0);
-    let large_live_bytes = named.filter_map(|entry| Some(entry.info?.value_bytes)).sum();
     ValueStats {
         files: figures.files,
         file_bytes: figures.file_bytes,
@@ -352,7 +351,7 @@ fn values_of(engine: &Engine) -> ValueStats {
         live_bytes: figures.live_bytes,
         large_files: view.values.large().count() as u64,
         large_bytes,
-        large_live_bytes,
+        large_live_bytes: engine.live_large_bytes(&view),
         cache_hits: engine.value_context.cache.hits(),
         cache_misses: engine.value_context.cache.misses(),
         prefetched: engine.metrics.values_prefetched.load(Relaxed),

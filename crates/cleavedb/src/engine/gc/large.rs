@@ -37,6 +37,15 @@ impl Engine {
         self.retire_large(&dead)
     }
 
+    /// Bytes of the files of large values that are live, as far as is known.
+    pub(crate) fn live_large_bytes(&self, view: &View) -> u64 {
+        let flushed = self.flushed();
+        let known = self.gc.state.lock();
+        let is_waiting = |entry: &LargeEntry| known.retiring.contains_key(&entry.file.id());
+        let live = view.values.large().filter(|&e| !e.is_dead(flushed) && !is_waiting(e));
+        live.map(|entry| entry.file.readable()).sum()
+    }
+
     fn is_superseded(&self, entry: &LargeEntry, info: LargeInfo) -> Result<bool> {
         let (header, _) = read_header(&entry.file, &*entry.file.disk_file()?)?;
         let handle = Handle::of_large(entry.file.id(), info.value_bytes as u32);

@@ -6,9 +6,8 @@
 //! as nothing: what can be done about it is being done. Files of large values are among them:
 //! never collected, since such a file is live or dead as a whole, but their bytes count.
 //!
-//! How much of a file is live is known only
-//! up to what compaction has dropped from the index; an estimate (`values::sample`) says of the
-//! rest how much of it has been superseded already.
+//! How much of a file is live is known only up to what compaction has dropped from the index; an
+//! estimate (`values::sample`) says of the rest how much of it has been superseded already.
 //!
 //! Invariants: G1 where collection is due, there is a file to collect or to drop. G2 a file is
 //! collected only if that frees a share worth the rewriting. G3 only files that grow no more and
