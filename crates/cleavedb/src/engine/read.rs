@@ -194,7 +194,7 @@ impl Engine {
         }
         let read = match wanted.as_slice() {
             [] => Vec::new(),
-            wanted => self.value_reader(&view.values).read_many(wanted, Purpose::Read),
+            wanted => self.value_reader(&view.values).get_many(wanted, Purpose::Read),
         };
         let mut read = read.into_iter();
         let operator = keyspace.operator.as_ref();

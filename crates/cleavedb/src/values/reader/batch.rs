@@ -49,10 +49,6 @@ impl ValueReader<'_> {
         // need the device; while a right is held, nothing is waited for but the device
         let mut open = Vec::with_capacity(wanted.len());
         for (number, one) in wanted.iter().enumerate() {
-            if one.handle.is_large() {
-                outcomes.push(Some(self.read_large(one, purpose)));
-                continue;
-            }
             outcomes.push(match self.file_of(&one.handle) {
                 Err(error) => Some(Err(error)),
                 Ok(file) => match self.in_tail(&one.handle) {

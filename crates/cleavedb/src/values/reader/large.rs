@@ -18,6 +18,23 @@ impl ValueReader<'_> {
         open(self.large_file_of(&wanted.handle)?, wanted, purpose)
     }
 
+    /// The values that gets want, in the order asked for, large ones among them: those are read one
+    /// after the other, when nobody waits any more for what is read together.
+    pub(crate) fn get_many(&self, wanted: &[Wanted<'_>], purpose: Purpose) -> Vec<Result<Value>> {
+        let is_large = |one: &&Wanted<'_>| one.handle.is_large();
+        if !wanted.iter().any(|one| is_large(&one)) {
+            return self.read_many(wanted, purpose);
+        }
+        let others: Vec<_> = wanted.iter().filter(|one| !is_large(one)).copied().collect();
+        let mut others = self.read_many(&others, purpose).into_iter();
+        let missing = || Err(Error::invalid("a batched read lost a value"));
+        let outcome = |one: &Wanted<'_>| match one.handle.is_large() {
+            true => self.read_large(one, purpose),
+            false => others.next().unwrap_or_else(missing),
+        };
+        wanted.iter().map(outcome).collect()
+    }
+
     /// A large value in one piece.
     pub(super) fn read_large(&self, wanted: &Wanted<'_>, purpose: Purpose) -> Result<Value> {
         read_whole(self.large_file_of(&wanted.handle)?, wanted, purpose)
