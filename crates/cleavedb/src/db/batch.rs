@@ -13,8 +13,7 @@ use crate::db::handle::{Handle, check_range, is_empty_range, key_range};
 use crate::db::{Durability, Keyspace};
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
-use crate::engine::commit::{Task, Work};
-use crate::engine::conditional::Members;
+use crate::engine::commit::{Extra, Task, Work};
 use crate::engine::large::{Incoming, LargePut, Taken};
 use crate::index::KeyRange;
 use crate::log::batch::{encode_large_put, encode_record};
@@ -191,19 +190,17 @@ impl Operations {
             // Here, not under leadership: nobody else waits for it.
             taken.large.iter().try_for_each(LargePut::sync)?;
         }
+        let large = taken.large;
+        let extra = (!large.is_empty()).then(|| Box::new(Extra { large, ..Extra::default() }));
         Ok(Work {
             task: Task::Write,
             payload: taken.payload,
             slots: taken.slots,
-            large: taken.large,
             count: taken.count,
             user_bytes: taken.user_bytes,
             sync: durability == Durability::Sync,
             frees_space: taken.only_deletes,
-            condition: None,
-            members: Members::default(),
-            purpose: None,
-            afterwards: None,
+            extra,
         })
     }
 }

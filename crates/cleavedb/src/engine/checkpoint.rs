@@ -11,7 +11,7 @@ use crate::base::names::{FileKind, file_name};
 use crate::base::section::{Section, SectionTag};
 use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
-use crate::engine::commit::{Task, Work};
+use crate::engine::commit::{Afterwards, Extra, Task, Work};
 use crate::engine::directory::sync_folders;
 use crate::engine::lane::JournalEdit;
 use crate::engine::lock::lock_for_writing;
@@ -68,12 +68,12 @@ impl Engine {
     fn collect(self: &Arc<Self>, target: &Path) -> Result<Collected> {
         let collected: Arc<Mutex<Option<Collected>>> = Arc::default();
         let (place, target) = (Arc::clone(&collected), target.to_owned());
-        let mut work = Work::control(Task::Roll);
-        work.afterwards = Some(Box::new(move |engine| {
+        let afterwards: Afterwards = Box::new(move |engine| {
             *place.lock() = Some(engine.collect_sealed(&target)?);
             Ok(())
-        }));
-        self.commit(work)?;
+        });
+        let extra = Extra { afterwards: Some(afterwards), ..Extra::default() };
+        self.commit(Work { extra: Some(Box::new(extra)), ..Work::control(Task::Roll) })?;
         let collected = collected.lock().take();
         collected.ok_or_else(|| Error::invalid("a checkpoint without a list of files"))
     }

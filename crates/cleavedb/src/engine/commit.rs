@@ -58,8 +58,6 @@ pub(crate) struct Work {
     pub(crate) payload: Vec<u8>,
     /// The separated puts in it; with one at least, the batch goes to the value lane.
     pub(crate) slots: Vec<Slot>,
-    /// Large values that it puts, which stand in their files already.
-    pub(crate) large: Vec<LargePut>,
     /// Operations in it.
     pub(crate) count: u32,
     /// Key and value bytes in it.
@@ -68,6 +66,15 @@ pub(crate) struct Work {
     pub(crate) sync: bool,
     /// Whether it only frees space (deletes): allowed on a full disk.
     pub(crate) frees_space: bool,
+    /// What most works do without.
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// The rarer parts of a [`Work`], apart from it so that every put moves few bytes about.
+#[derive(Default)]
+pub(crate) struct Extra {
+    /// Large values that it puts, which stand in their files already.
+    pub(crate) large: Vec<LargePut>,
     /// Written only if this holds.
     pub(crate) condition: Option<Condition>,
     /// What must hold of each operation, where they are written one without the other.
@@ -88,16 +95,23 @@ impl Work {
             task,
             payload: Vec::new(),
             slots: Vec::new(),
-            large: Vec::new(),
             count: 0,
             user_bytes: 0,
             sync: false,
             frees_space: true,
-            condition: None,
-            members: Members::default(),
-            purpose: None,
-            afterwards: None,
+            extra: None,
         }
+    }
+
+    /// Large values that it puts.
+    fn large(&self) -> &[LargePut] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.large)
+    }
+
+    /// Whether it, or an operation of it, is written only if something holds.
+    fn is_conditional(&self) -> bool {
+        let is = |extra: &Extra| extra.condition.is_some() || !extra.members.is_empty();
+        self.extra.as_deref().is_some_and(is)
     }
 }
 
@@ -194,7 +208,8 @@ impl Engine {
             Task::RollValues => self.roll_lane(LaneId::Values)?,
             Task::Seal => self.seal_last_segment()?,
         }
-        own.afterwards.as_ref().map_or(Ok(true), |then| then(self).map(|()| true))
+        let afterwards = own.extra.as_ref().and_then(|extra| extra.afterwards.as_ref());
+        afterwards.map_or(Ok(true), |then| then(self).map(|()| true))
     }
 
     /// The leader's part under leadership. `None`: a control task, nothing to insert.
@@ -226,7 +241,7 @@ impl Engine {
             // An empty batch only asks for durability.
             if work.count > 0 {
                 let (count, payload) = (work.count, work.payload.as_slice());
-                work.large.iter().for_each(|put| put.begin(next_seq));
+                work.large().iter().for_each(|put| put.begin(next_seq));
                 frames.push(FrameRef { base_seq: next_seq, count, payload });
                 if lane == Some(LaneId::Values) {
                     slots.push(work.slots.as_slice());
@@ -243,24 +258,19 @@ impl Engine {
             // At a million operations a second that takes two thousand years.
             return Err(Error::corruption("the sequence numbers are used up"));
         }
-        let group = Group { frames: &frames, slots: &slots, last_seq, purpose: own.purpose };
+        let purpose = own.extra.as_ref().and_then(|extra| extra.purpose);
+        let group = Group { frames: &frames, slots: &slots, last_seq, purpose };
         let place = match lane {
             Some(lane) => self.append_group(lane, &group, frees_space),
             None => Ok(None),
         };
-        let large = members(own, followers).flat_map(|work| &work.large);
+        let large = members(own, followers).flat_map(Work::large);
         let large_bytes: u64 = large.map(|put| put.end(place.is_ok())).sum();
         let place = place?;
         self.logs.add_bytes(large_bytes);
         self.commits.allocated.store(last_seq, Ordering::Release);
         if sync {
-            let start = self.io.clock.now();
-            self.sync_logs()?;
-            let waited = self.io.clock.now().saturating_sub(start);
-            self.metrics.stalled(Reason::JournalSync, waited);
-            if frames.is_empty() {
-                self.append_watermark()?;
-            }
+            self.sync_group(frames.is_empty())?;
         }
         self.metrics.user_bytes.fetch_add(user_bytes, Ordering::Relaxed);
         self.metrics.commits.fetch_add(frames.len() as u64, Ordering::Relaxed);
@@ -269,13 +279,22 @@ impl Engine {
         Ok(Some(Logged { base_seq, last_seq, memtable, place }))
     }
 
+    /// Makes durable what has been logged; where the group logged nothing, says so in the log.
+    fn sync_group(&self, is_empty: bool) -> Result<()> {
+        let start = self.io.clock.now();
+        self.sync_logs()?;
+        let waited = self.io.clock.now().saturating_sub(start);
+        self.metrics.stalled(Reason::JournalSync, waited);
+        if is_empty { self.append_watermark() } else { Ok(()) }
+    }
+
     /// The leader's look at what must hold for its own work, when every earlier write is visible.
     fn check_conditions(&self, own: &mut Work) -> Result<()> {
-        if own.condition.is_none() && own.members.is_empty() {
+        if !own.is_conditional() {
             return Ok(());
         }
         self.wait_turn(self.commits.allocated.load(Ordering::Relaxed));
-        if let Some(condition) = &own.condition {
+        if let Some(condition) = own.extra.as_ref().and_then(|extra| extra.condition.as_ref()) {
             condition.check(self)?;
         }
         Members::take_out(own, self)

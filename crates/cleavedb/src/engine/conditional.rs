@@ -87,7 +87,12 @@ impl Members {
     /// visible: so nothing changes a key between this look and the batch.
     pub(crate) fn take_out(work: &mut Work, engine: &Engine) -> Result<()> {
         let mut dropped = Vec::new();
-        for (number, member) in work.members.list.iter().enumerate() {
+        let Some(extra) = &work.extra else { return Ok(()) };
+        if extra.members.is_empty() {
+            return Ok(());
+        }
+        let result = Arc::clone(&extra.members.dropped);
+        for (number, member) in extra.members.list.iter().enumerate() {
             if !member.is_to_be_written(engine)? {
                 dropped.push(number);
             }
@@ -96,7 +101,7 @@ impl Members {
         if !dropped.is_empty() {
             given_up = work.keep_members(|number| dropped.binary_search(&number).is_err());
         }
-        *work.members.dropped.lock() = Dropped { numbers: dropped, given_up };
+        *result.lock() = Dropped { numbers: dropped, given_up };
         Ok(())
     }
 }
@@ -119,11 +124,12 @@ impl Work {
     /// Leaves only these members in the batch; the others' records go, the rest moves up. Returns
     /// the large values that nothing puts now.
     fn keep_members(&mut self, is_kept: impl Fn(usize) -> bool) -> Vec<LargePut> {
+        let Some(extra) = self.extra.as_deref_mut() else { return Vec::new() };
         let mut payload = Vec::with_capacity(self.payload.len());
         let mut slots = Vec::with_capacity(self.slots.len());
         let mut large = Vec::new();
         let mut count = 0;
-        for (number, member) in self.members.list.iter().enumerate() {
+        for (number, member) in extra.members.list.iter().enumerate() {
             if !is_kept(number) {
                 continue;
             }
@@ -131,12 +137,12 @@ impl Work {
             payload.extend_from_slice(self.payload.get(member.record.clone()).unwrap_or_default());
             let slot = self.slots.iter().find(|slot| slot.operation as usize == number);
             slots.extend(slot.map(|slot| Slot { operation: count, start, ..*slot }));
-            let put = self.large.iter().position(|put| put.operation() as usize == number);
-            large.extend(put.map(|at| self.large.swap_remove(at).renumbered(count)));
+            let put = extra.large.iter().position(|put| put.operation() as usize == number);
+            large.extend(put.map(|at| extra.large.swap_remove(at).renumbered(count)));
             count += 1;
         }
         (self.payload, self.slots, self.count) = (payload, slots, count);
-        std::mem::replace(&mut self.large, large)
+        std::mem::replace(&mut extra.large, large)
     }
 }
 
@@ -165,7 +171,8 @@ impl Engine {
             let mut work = encode()?;
             debug_assert_eq!(work.task, Task::Write);
             let (id, key) = (keyspace.id, key.to_vec());
-            work.condition = Some(Condition { keyspace: id, key, read_seq, newest_seq: None });
+            let condition = Condition { keyspace: id, key, read_seq, newest_seq: None };
+            work.extra.get_or_insert_default().condition = Some(condition);
             self.make_room(work.payload.len() as u64)?;
             let outcome = self.commit(work);
             // Until here it has kept what was read, and so every tombstone above it.

@@ -138,7 +138,7 @@ impl Queue {
 impl Work {
     /// Whether it can share a group with other writes.
     fn is_plain(&self) -> bool {
-        self.task == Task::Write && self.condition.is_none() && self.members.is_empty()
+        self.task == Task::Write && !self.is_conditional()
     }
 
     /// The lane it is for; `None` where there is nothing to log.

@@ -10,7 +10,7 @@ use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
-use crate::engine::commit::{Task, Work};
+use crate::engine::commit::{Extra, Task, Work};
 use crate::engine::conditional::{Condition, Dropped, Member, Members};
 use crate::engine::gc::newest::Moment;
 use crate::engine::large::{Incoming, LargePut, Taken};
@@ -147,15 +147,19 @@ impl Moves {
             .collect();
         let members = Members { list, ..Members::default() };
         let dropped = Arc::clone(&members.dropped);
+        let extra = Extra {
+            large: std::mem::take(&mut self.large),
+            members,
+            purpose: Some(Purpose::Collection),
+            ..Extra::default()
+        };
         let work = Work {
             payload: std::mem::take(&mut self.payload),
             slots: std::mem::take(&mut self.slots),
-            large: std::mem::take(&mut self.large),
             count: handles.len() as u32,
             // On a full disk only what frees much more than it takes is collected.
             frees_space: engine.reserve.is_given_up(),
-            members,
-            purpose: Some(Purpose::Collection),
+            extra: Some(Box::new(extra)),
             ..Work::control(Task::Write)
         };
         engine.commit(work)?;
