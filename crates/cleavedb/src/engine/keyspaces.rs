@@ -130,7 +130,7 @@ impl Engine {
     /// What it does to the counts if every entry of an index goes away. Reads no values.
     fn count_off(&self, view: &dyn IndexView) -> Result<RefChanges> {
         let mut changes = RefChanges::default();
-        if self.view.load().values.iter().all(|entry| entry.state.refs == 0) {
+        if !self.view.load().values.are_named() {
             return Ok(changes);
         }
         let mut entries = view.cursor(&CursorOptions {

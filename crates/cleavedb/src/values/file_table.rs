@@ -89,6 +89,12 @@ impl ValueFiles {
         self.large.iter()
     }
 
+    /// Whether any index entry names any file.
+    pub(crate) fn are_named(&self) -> bool {
+        self.entries.iter().any(|entry| entry.state.refs > 0)
+            || self.large.iter().any(|entry| entry.refs > 0)
+    }
+
     /// The large value's file of this number.
     pub(crate) fn get_large(&self, id: FileId) -> Option<&LargeEntry> {
         self.find_large(id).ok().and_then(|at| self.large.get(at))

@@ -42,6 +42,37 @@ fn live_and_dead_bytes_are_counted() {
 }
 
 #[test]
+fn a_dropped_keyspace_of_large_values_alone_is_counted_off() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    let [keyspace, within] = keyspaces(&db);
+    drop(within);
+    keyspace.put("k", long(1, 1000)).unwrap();
+    let name = keyspace.name().to_owned();
+    db.flush().unwrap();
+    drop(keyspace);
+    let snapshot = db.snapshot();
+    db.drop_keyspace(&name).unwrap();
+    assert_sound(&db);
+    drop(snapshot);
+    reclaim(&db);
+    assert_eq!(large_files(&disk).len(), 0);
+    assert_sound(&db);
+}
+
+#[test]
+fn reclaim_ends_where_the_last_file_goes_before_it_looks() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    let [keyspace, _] = keyspaces(&db);
+    assert!(keyspace.compare_and_swap("k", None, Some(&long(1, 664))).unwrap());
+    keyspace.put("k", "short").unwrap();
+    reclaim(&db);
+    assert_eq!(large_files(&disk).len(), 0);
+    assert_sound(&db);
+}
+
+#[test]
 fn ranges_and_dropped_keyspaces_take_their_files_along() {
     let disk = MemoryDisk::new();
     let db = open(&disk);

@@ -58,7 +58,9 @@ impl Engine {
         let waited = self.wait_background(left, || {
             self.health.check_writable()?;
             progress(self.reclaimed_so_far().since(before));
-            Ok(!self.is_collecting() && self.gc.state.lock().asked.is_none())
+            // The last files may go before a look at them answers what was asked.
+            let is_answered = self.gc.state.lock().asked.is_none() || !self.has_value_files();
+            Ok(!self.is_collecting() && is_answered)
         });
         let is_complete = match waited {
             Ok(()) => true,
