@@ -75,7 +75,7 @@ impl Environment {
     }
 
     fn threaded(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, clock: Arc::new(SystemClock::new()), runner: Runner::Threads }
+        Self { disk, clock: Arc::new(SystemClock), runner: Runner::Threads }
     }
 
     /// The context for one database: its own executor, meter and limiter. `threads` (0 = one per

@@ -3,6 +3,7 @@
 use crate::base::error::{Error, Result};
 
 /// Appends `value` as a LEB128 varint (1 to 10 bytes).
+#[inline]
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value as u8) | 0x80);
@@ -22,6 +23,7 @@ pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
 }
 
 /// Appends a varint length and the bytes.
+#[inline]
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
@@ -51,33 +53,30 @@ impl<'a> Reader<'a> {
     }
 
     /// The next `count` bytes.
+    #[inline]
     pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         match self.rest.split_at_checked(count) {
             Some((head, tail)) => {
                 self.rest = tail;
                 Ok(head)
             }
-            None => Err(Error::corruption(format!(
-                "truncated: {count} bytes wanted, {} left",
-                self.rest.len()
-            ))),
+            None => Err(truncated(count, self.rest.len())),
         }
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         match self.rest.split_first_chunk::<N>() {
             Some((head, tail)) => {
                 self.rest = tail;
                 Ok(*head)
             }
-            None => Err(Error::corruption(format!(
-                "truncated: {N} bytes wanted, {} left",
-                self.rest.len()
-            ))),
+            None => Err(truncated(N, self.rest.len())),
         }
     }
 
     /// One byte.
+    #[inline]
     pub(crate) fn u8(&mut self) -> Result<u8> {
         self.array::<1>().map(|[byte]| byte)
     }
@@ -104,7 +103,17 @@ impl<'a> Reader<'a> {
 
     /// A LEB128 varint; more than 64 bits or more bytes than it needs is an error, so that each
     /// number has one encoding.
+    #[inline]
     pub(crate) fn varint(&mut self) -> Result<u64> {
+        // What nearly every number takes.
+        if let [byte @ 0..0x80, rest @ ..] = self.rest {
+            self.rest = rest;
+            return Ok(u64::from(*byte));
+        }
+        self.long_varint()
+    }
+
+    fn long_varint(&mut self) -> Result<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;
@@ -124,9 +133,10 @@ impl<'a> Reader<'a> {
     }
 
     /// A varint that must fit in 32 bits.
+    #[inline]
     pub(crate) fn varint_u32(&mut self) -> Result<u32> {
         let value = self.varint()?;
-        u32::try_from(value).map_err(|_| Error::corruption(format!("{value} does not fit 32 bits")))
+        u32::try_from(value).map_err(|_| too_large(value))
     }
 
     /// What [`put_signed`] wrote.
@@ -136,12 +146,23 @@ impl<'a> Reader<'a> {
     }
 
     /// A varint length and that many bytes.
+    #[inline]
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = self.varint()?;
-        let length = usize::try_from(length)
-            .map_err(|_| Error::corruption(format!("length {length} exceeds the address space")))?;
-        self.take(length)
+        self.take(usize::try_from(length).map_err(|_| too_large(length))?)
     }
+}
+
+// Apart from the readers, so that these stay small enough to be built into their callers.
+
+#[cold]
+fn truncated(wanted: usize, left: usize) -> Error {
+    Error::corruption(format!("truncated: {wanted} bytes wanted, {left} left"))
+}
+
+#[cold]
+fn too_large(value: u64) -> Error {
+    Error::corruption(format!("{value} is larger than it can be here"))
 }
 
 #[cfg(test)]

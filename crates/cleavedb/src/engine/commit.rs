@@ -156,7 +156,7 @@ impl Engine {
             Place::Leader(work) => return self.lead(work),
             Place::Waiter(waiter) => waiter,
         };
-        while waiter.signal.wait() == TRY {
+        while waiter.wait() == TRY {
             let work = self.commits.queue.lock().take_lead(&waiter);
             if let Some(work) = work {
                 return self.lead(work);

@@ -104,15 +104,23 @@ pub(crate) fn pace(pressure: Pressure, bytes: u64, widths: &Widths) -> Pace {
     if pressure.frozen > widths.frozen_memtables_max {
         return Pace::Stop(Reason::Memtables);
     }
+    let base = widths.level_base_bytes_min.max(1);
+    let level0_pace = widths.level0_runs_trigger * LEVEL0_PACE;
+    // What nearly every write finds.
+    if pressure.level0_runs <= level0_pace
+        && pressure.pending_bytes <= base * DEBT_PACE
+        && pressure.value_garbage <= GARBAGE_PACE
+    {
+        return Pace::Free;
+    }
     let level0 = overshoot(
         pressure.level0_runs as u64,
-        (widths.level0_runs_trigger * LEVEL0_PACE) as u64,
+        level0_pace as u64,
         (widths.level0_runs_trigger * LEVEL0_STOP) as u64,
     );
     if level0 >= 1.0 {
         return Pace::Stop(Reason::Level0);
     }
-    let base = widths.level_base_bytes_min.max(1);
     let debt = overshoot(pressure.pending_bytes, base * DEBT_PACE, base * DEBT_STOP);
     if debt >= 1.0 {
         return Pace::Stop(Reason::Compaction);

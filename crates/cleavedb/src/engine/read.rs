@@ -68,8 +68,9 @@ impl Engine {
         snapshot: Option<Seq>,
     ) -> Result<Option<Value>> {
         let (view, seq) = self.moment(snapshot);
-        let lookup = look_up_in(&view, keyspace.id, key, seq)?;
-        self.value_of(&view, keyspace, key, lookup)
+        let mut lookup = Lookup::new(seq);
+        look_up_in(&view, keyspace.id, key, &mut lookup)?;
+        self.value_of(&view, keyspace, key, &mut lookup)
     }
 
     /// The value of what a lookup in a view met.
@@ -78,9 +79,9 @@ impl Engine {
         view: &View,
         keyspace: &KeyspaceState,
         key: &[u8],
-        mut lookup: Lookup,
+        lookup: &mut Lookup,
     ) -> Result<Option<Value>> {
-        let base = match base_of(&lookup, key)? {
+        let base = match base_of(lookup, key)? {
             Base::Separated(found) => {
                 let handle = self.strategy.resolve(&found.value)?;
                 let wanted = Wanted { handle, keyspace: keyspace.id, key, seq: found.seq };
@@ -102,7 +103,8 @@ impl Engine {
         self.check_readable(keyspace)?;
         self.metrics.gets.fetch_add(1, Ordering::Relaxed);
         let (view, seq) = self.moment(snapshot);
-        let lookup = look_up_in(&view, keyspace.id, key, seq)?;
+        let mut lookup = Lookup::new(seq);
+        look_up_in(&view, keyspace.id, key, &mut lookup)?;
         if lookup.operands.is_empty()
             && let Base::Separated(found) = base_of(&lookup, key)?
         {
@@ -114,7 +116,7 @@ impl Engine {
                 return Ok(Some(Source::Large(Box::new(file))));
             }
         }
-        let value = self.value_of(&view, keyspace, key, lookup)?;
+        let value = self.value_of(&view, keyspace, key, &mut lookup)?;
         Ok(value.map(Source::Whole))
     }
 
@@ -140,7 +142,9 @@ impl Engine {
     ) -> Result<Lookup> {
         let view = self.view.load();
         let seq = snapshot.unwrap_or_else(|| self.visible.load(Ordering::Acquire));
-        look_up_in(&view, keyspace, key, seq)
+        let mut lookup = Lookup::new(seq);
+        look_up_in(&view, keyspace, key, &mut lookup)?;
+        Ok(lookup)
     }
 
     /// Reads the values in these files.
@@ -204,7 +208,7 @@ impl Engine {
                 Base::Inline(value) => Some(value.clone()),
                 Base::Absent => None,
             };
-            fold(lookup, key, base, operator)
+            fold(&lookup, key, base, operator)
         };
         lookups.into_iter().map(value_of).collect()
     }
@@ -216,20 +220,19 @@ impl Engine {
     }
 }
 
-/// All that `view` knows of `key` at `seq`.
+/// Collects all that `view` knows of `key` at the lookup's seq.
 pub(crate) fn look_up_in(
     view: &View,
     keyspace: KeyspaceId,
     key: &[u8],
-    seq: Seq,
-) -> Result<Lookup> {
-    let mut lookup = Lookup::new(seq);
-    if !in_memtables(view, keyspace, key, &mut lookup)
+    lookup: &mut Lookup,
+) -> Result<()> {
+    if !in_memtables(view, keyspace, key, lookup)
         && let Some(index) = view.indexes.get(&keyspace)
     {
-        index.get(key, key_hash(key), &mut lookup)?;
+        index.get(key, key_hash(key), lookup)?;
     }
-    Ok(lookup)
+    Ok(())
 }
 
 /// All that `view` knows of each of these keys at its lookup's seq.
@@ -249,7 +252,8 @@ pub(crate) fn look_up_many_in(
 
 /// Asks the memtables; true when they decide.
 fn in_memtables(view: &View, keyspace: KeyspaceId, key: &[u8], lookup: &mut Lookup) -> bool {
-    view.memtables().any(|table| table.get(keyspace, key, lookup))
+    view.active.get(keyspace, key, lookup)
+        || view.frozen.iter().any(|frozen| frozen.table.get(keyspace, key, lookup))
 }
 
 /// What merge operands of a key apply to.
@@ -279,7 +283,7 @@ fn base_of<'a>(lookup: &'a Lookup, key: &[u8]) -> Result<Base<'a>> {
 
 /// Folds the operands that a lookup met into its base: the value a user sees.
 fn fold(
-    lookup: Lookup,
+    lookup: &Lookup,
     key: &[u8],
     base: Option<Value>,
     operator: Option<&SharedOperator>,

@@ -59,5 +59,5 @@ pub(crate) fn default_threads() -> usize {
 pub(crate) fn native_io(threads: usize, rate_limit: u64) -> io::Result<Io> {
     let threads = if threads == 0 { default_threads() } else { threads };
     let pool = ThreadPool::new(threads)?;
-    Ok(Io::new(NativeDisk::new(), Arc::new(SystemClock::new()), pool, rate_limit))
+    Ok(Io::new(NativeDisk::new(), Arc::new(SystemClock), pool, rate_limit))
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::base::error::Result;
 use crate::base::sync::{Arc, Mutex};
-use crate::engine::commit::signal::Signal;
+use crate::engine::commit::signal::{NEXT_SPINS, SPINS, Signal};
 use crate::engine::commit::{Task, Work};
 use crate::engine::lane::LaneId;
 
@@ -20,11 +20,19 @@ pub(super) struct Waiter {
     work: Mutex<Option<Work>>,
     pub(super) outcome: Mutex<Option<Result<()>>>,
     pub(super) signal: Signal,
+    /// Whether it was the first in the queue when it came: its turn is next.
+    is_next: bool,
 }
 
 impl Waiter {
-    fn new(work: Work) -> Self {
-        Self { work: Mutex::new(Some(work)), outcome: Mutex::new(None), signal: Signal::new() }
+    fn new(work: Work, is_next: bool) -> Self {
+        let (work, outcome) = (Mutex::new(Some(work)), Mutex::new(None));
+        Self { work, outcome, signal: Signal::new(), is_next }
+    }
+
+    /// Waits until its work is done or it is to try to lead.
+    pub(super) fn wait(&self) -> u8 {
+        self.signal.wait(if self.is_next { NEXT_SPINS } else { SPINS })
     }
 }
 
@@ -84,7 +92,7 @@ impl Queue {
             self.leading = true;
             return Place::Leader(work);
         }
-        let waiter = Arc::new(Waiter::new(work));
+        let waiter = Arc::new(Waiter::new(work, self.waiting.is_empty()));
         self.waiting.push_back(Arc::clone(&waiter));
         Place::Waiter(waiter)
     }

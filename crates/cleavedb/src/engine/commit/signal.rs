@@ -7,6 +7,10 @@ use crate::base::sync::{Condvar, Mutex, hint};
 /// is a step; one shows what there is to see.)
 pub(super) const SPINS: usize = if cfg!(shuttle) { 1 } else { 200 };
 
+/// Spins of the one whose turn is next: as long as several appends take. Were it asleep, whoever
+/// lets it go on would pay for waking it, which costs more than an append, and it would be late.
+pub(super) const NEXT_SPINS: usize = if cfg!(shuttle) { 1 } else { 1000 };
+
 /// A state that one thread waits to see changed. It begins as `IDLE`.
 pub(super) struct Signal {
     state: AtomicU8,
@@ -41,9 +45,9 @@ impl Signal {
         }
     }
 
-    /// Waits until the state is not `IDLE`: spins a little, then sleeps.
-    pub(super) fn wait(&self) -> u8 {
-        for _ in 0..SPINS {
+    /// Waits until the state is not `IDLE`: spins so many times, then sleeps.
+    pub(super) fn wait(&self, spins: usize) -> u8 {
+        for _ in 0..spins {
             let state = self.state.load(Ordering::Acquire);
             if state != Self::IDLE {
                 return state;

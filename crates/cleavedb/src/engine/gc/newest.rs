@@ -72,7 +72,9 @@ impl<'a> Moment<'a> {
 
 impl NewestBase for Moment<'_> {
     fn newest_base(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Base>> {
-        self.base_of(keyspace, &look_up_in(&self.view, keyspace, key, self.seq)?)
+        let mut lookup = Lookup::new(self.seq);
+        look_up_in(&self.view, keyspace, key, &mut lookup)?;
+        self.base_of(keyspace, &lookup)
     }
 }
 

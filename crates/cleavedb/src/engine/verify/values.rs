@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::base::entry::{FileId, KeyspaceId, Kind, Seq};
 use crate::base::error::{Error, Result};
+use crate::base::lookup::Lookup;
 use crate::base::marks::mark;
 use crate::base::names::FileKind;
 use crate::base::sync::atomic::Ordering;
@@ -187,7 +188,9 @@ impl Engine {
         let snapshots = self.snapshots.stripes();
         let moments = snapshots.into_iter().chain([self.visible.load(Ordering::Acquire)]);
         for moment in moments.filter(|&moment| moment >= seq) {
-            let seen = look_up_in(view, keyspace, key, moment)?.found;
+            let mut lookup = Lookup::new(moment);
+            look_up_in(view, keyspace, key, &mut lookup)?;
+            let seen = lookup.found;
             if seen.is_some_and(|seen| seen.seq == seq) {
                 return Ok(false);
             }

@@ -27,7 +27,7 @@ fn freeze() -> Work {
 
 /// Whether a writer that comes leads, where this work waits and nobody leads.
 fn leads(first: Option<Work>, work: Work) -> bool {
-    let waiting = first.into_iter().map(|work| Arc::new(Waiter::new(work))).collect();
+    let waiting = first.into_iter().map(|work| Arc::new(Waiter::new(work, true))).collect();
     let mut queue = Queue { leading: false, waiting };
     matches!(queue.enter(work), Place::Leader(_))
 }
@@ -88,8 +88,8 @@ fn who_was_told_to_try_leads_only_if_nobody_else_does() {
 #[test]
 fn what_was_done_meanwhile_is_not_forgotten() {
     let mut queue = Queue::default();
-    let waiter = Arc::new(Waiter::new(write(10)));
+    let waiter = Arc::new(Waiter::new(write(10), true));
     waiter.signal.set(DONE);
     assert!(queue.take_lead(&waiter).is_none(), "a leader has taken it along");
-    assert_eq!(waiter.signal.wait(), DONE);
+    assert_eq!(waiter.wait(), DONE);
 }
