@@ -595,5 +595,5 @@ fn is_ours(name: &str) -> bool {
     let Some((stem, extension)) = name.split_once('.') else { return false };
     stem.len() >= 6
         && stem.bytes().all(|byte| byte.is_ascii_digit())
-        && matches!(extension, "log" | "tbl" | "val" | "big" | "man")
+        && matches!(extension, "log" | "tbl" | "val" | "big" | "vtb" | "man")
 }

@@ -26,6 +26,8 @@ pub(crate) enum FileKind {
     Value = 9,
     /// One large value in a file of its own: `000016.big`.
     Large = 10,
+    /// Value table, values in key order: `000017.vtb`.
+    ValueTable = 11,
 }
 
 /// Name of the pointer file.
@@ -55,6 +57,7 @@ impl FileKind {
             8 => Self::Creating,
             9 => Self::Value,
             10 => Self::Large,
+            11 => Self::ValueTable,
             _ => return None,
         })
     }
@@ -67,6 +70,7 @@ impl FileKind {
             Self::Manifest => Some("man"),
             Self::Value => Some("val"),
             Self::Large => Some("big"),
+            Self::ValueTable => Some("vtb"),
             Self::Current | Self::Options | Self::Lock | Self::Reserve | Self::Creating => None,
         }
     }
@@ -113,6 +117,7 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(FileKind, FileId)> {
         "man" => FileKind::Manifest,
         "val" => FileKind::Value,
         "big" => FileKind::Large,
+        "vtb" => FileKind::ValueTable,
         _ => return None,
     };
     if stem.len() < 6 || !stem.bytes().all(|b| b.is_ascii_digit()) {

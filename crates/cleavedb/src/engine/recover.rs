@@ -459,7 +459,8 @@ fn described_files(context: &Arc<ValueContext>, state: &Described) -> Result<Val
 
 /// Whether files of this kind have a number, and are named by the manifest where in force.
 fn is_numbered(kind: FileKind) -> bool {
-    matches!(kind, FileKind::Journal | FileKind::Table | FileKind::Manifest | FileKind::Value)
+    use FileKind::{Journal, Manifest, Table, Value, ValueTable};
+    matches!(kind, Journal | Table | Manifest | Value | ValueTable)
 }
 
 /// The value files that may hold anything unflushed, as segments of their lane.

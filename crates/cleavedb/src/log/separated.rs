@@ -258,13 +258,30 @@ impl<'a> SeparatedRecord<'a> {
         self.head.len() + BOUND_BYTES..self.bytes()
     }
 
+    /// Everything of the record in front of its seq.
+    pub(crate) fn head(&self) -> &'a [u8] {
+        self.head
+    }
+
+    /// The checksum as it stands in the record.
+    pub(crate) fn checksum(&self) -> u32 {
+        self.checksum
+    }
+
     /// Whether the record is one that was written at `offset` of the file with this seed.
     pub(crate) fn holds_at(&self, seed: u32, offset: u64) -> bool {
-        bound_checksum(seed, offset, self.body(), self.seq) == self.checksum
+        self.proven_body(seed, offset).is_some()
+    }
+
+    /// As [`Self::holds_at`], with the body that proves it: whoever moves the record need not sum
+    /// its value again.
+    pub(crate) fn proven_body(&self, seed: u32, offset: u64) -> Option<u32> {
+        let body = self.body();
+        (bound_checksum(seed, offset, body, self.seq) == self.checksum).then_some(body)
     }
 
     /// What is the same wherever the record stands (S-1).
-    fn body(&self) -> u32 {
+    pub(crate) fn body(&self) -> u32 {
         crc_of_parts(self.head, self.stored)
     }
 

@@ -73,6 +73,7 @@ pub(crate) fn probe(io: &Io, dir: &Path) -> Result<State> {
     if of_kind(FileKind::Table) > 0
         || of_kind(FileKind::Value) > 0
         || of_kind(FileKind::Large) > 0
+        || of_kind(FileKind::ValueTable) > 0
         || of_kind(FileKind::Manifest) > 1
         || of_kind(FileKind::Journal) > 1
     {

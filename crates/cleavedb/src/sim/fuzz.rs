@@ -14,6 +14,7 @@ mod operands;
 mod sections;
 mod seeds;
 mod tables;
+mod value_tables;
 mod values;
 
 pub use directory::open_directory;
@@ -27,6 +28,7 @@ pub use tables::{
     table_block, table_file, table_filter, table_footer, table_index, table_meta, table_properties,
     table_tombstones,
 };
+pub use value_tables::value_table;
 pub use values::{value_footer, value_handle, value_record, value_segment};
 
 /// An entry; returns whether the input was accepted as valid.
@@ -53,6 +55,7 @@ pub const ENTRIES: &[(&str, Entry)] = &[
     ("value_handle", value_handle),
     ("value_record", value_record),
     ("value_segment", value_segment),
+    ("value_table", value_table),
     ("merge_operators", merge_operators),
     ("dump", dump),
     ("open_directory", open_directory),

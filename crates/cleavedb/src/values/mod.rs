@@ -13,6 +13,8 @@ pub(crate) mod sample;
 pub(crate) mod segment;
 #[cfg_attr(not(test), expect(dead_code, reason = "garbage collection asks it next"))]
 pub(crate) mod strategy;
+#[cfg_attr(not(test), expect(dead_code, reason = "garbage collection will write them"))]
+pub(crate) mod table;
 pub(crate) mod tail_buffer;
 #[cfg(test)]
 pub(crate) mod testing;

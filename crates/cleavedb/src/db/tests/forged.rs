@@ -202,3 +202,13 @@ fn a_file_with_an_absurd_number_is_left_alone() {
     assert!(refusal(&disk).is_none());
     assert_eq!(disk.contents(&stray), b"not ours");
 }
+
+/// A collection that a crash ended leaves a value table that no edit names.
+#[test]
+fn a_value_table_that_nothing_names_goes_away() {
+    let disk = store();
+    let stray = format!("{DIR}/000777.vtb");
+    disk.replace(&stray, *b"half a table").unwrap();
+    assert!(refusal(&disk).is_none());
+    assert!(!disk.files().iter().any(|(path, _)| path == Path::new(&stray)));
+}

@@ -13,7 +13,7 @@ use crate::db::{Db, Keyspace, KeyspaceOptions, Options};
 use crate::io::memory_disk::MemoryDisk;
 use crate::sim::{Environment, SimulatedClock, Stepper};
 
-use super::{Identity, array_at, large, logs, tables};
+use super::{Identity, array_at, large, logs, tables, value_tables};
 
 const FOLDER: &str = "/db";
 
@@ -45,6 +45,9 @@ pub fn open_directory(data: &[u8]) -> bool {
             }
             FileKind::Table => tables::mend_table(&mut piece.bytes, identity),
             FileKind::Large => large::mend_large(&mut piece.bytes, identity),
+            FileKind::ValueTable => {
+                value_tables::mend_value_table(&mut piece.bytes, identity);
+            }
             FileKind::Current => logs::mend_pointer(&mut piece.bytes),
             _ => {}
         }

@@ -6,16 +6,20 @@ use crate::log::dump::values::dump_values;
 use crate::manifest::dump::{dump_current, dump_manifest};
 use crate::table::dump::dump_table;
 use crate::values::large::dump::dump_large;
+use crate::values::table::dump::dump_value_table;
 
 use super::OURS;
 use super::large::mend_large;
 use super::logs::mend_segment;
 use super::tables::mend_table;
+use super::value_tables::mend_value_table;
 
 /// Any file, given to every dump. Accepted where it begins with a magic number of ours.
 pub fn dump(data: &[u8]) -> bool {
     let (mut segment, mut table) = (data.to_vec(), data.to_vec());
     let (mut values, mut large) = (data.to_vec(), data.to_vec());
+    let mut value_table = data.to_vec();
+    mend_value_table(&mut value_table, OURS);
     mend_segment(&mut values, FileKind::Value, OURS);
     mend_segment(&mut segment, FileKind::Journal, OURS);
     mend_table(&mut table, OURS);
@@ -23,9 +27,16 @@ pub fn dump(data: &[u8]) -> bool {
     let dump_table = |bytes: &[u8], out: &mut String| {
         let _ = dump_table(bytes, out);
     };
-    let dumps: [fn(&[u8], &mut String); 6] =
-        [dump_segment, dump_values, dump_large, dump_manifest, dump_current, dump_table];
-    for bytes in [data, &segment, &table, &values, &large] {
+    let dumps: [fn(&[u8], &mut String); 7] = [
+        dump_segment,
+        dump_values,
+        dump_large,
+        dump_value_table,
+        dump_manifest,
+        dump_current,
+        dump_table,
+    ];
+    for bytes in [data, &segment, &table, &values, &large, &value_table] {
         for dump in dumps {
             let mut out = String::new();
             dump(bytes, &mut out);

@@ -18,6 +18,7 @@ use crate::values::large::format::LargeHeader;
 
 use super::Seed;
 use crate::sim::fuzz::large::written;
+use crate::sim::fuzz::value_tables::{Moved, written_table};
 use crate::sim::fuzz::{FILE, UUID, world};
 
 const KEYSPACE: KeyspaceId = KeyspaceId(300);
@@ -84,7 +85,41 @@ fn large_values(all: &mut Vec<Seed>) -> Result<()> {
     Ok(())
 }
 
+/// Value tables: one group and many, versions of a key over two groups, a moved copy, nothing.
+fn value_tables(all: &mut Vec<Seed>) -> Result<()> {
+    let mut records = Vec::new();
+    for (number, how) in [Compression::None, Compression::Lz4, Compression::Zstd]
+        .into_iter()
+        .cycle()
+        .take(40)
+        .enumerate()
+    {
+        let (key, seq) = (format!("key{:02}", number / 3), 100 - number as u64);
+        let value: Vec<u8> = (0..20 + 9 * number).map(|byte| (byte / 8) as u8).collect();
+        let mut bytes = Vec::new();
+        put(&mut bytes, 0, key.as_bytes(), &value, how);
+        let file = FileId(4 + number as u64 % 2);
+        records.push(Moved { file, seq, bytes: bytes.clone() });
+        if number == 7 {
+            records.push(Moved { file: FileId(9), seq, bytes });
+        }
+    }
+    for (name, count, group_bytes) in [
+        ("one_group", 5, 8192),
+        ("many_groups", 41, 64),
+        ("some_groups", 30, 400),
+        ("no_records", 0, 64),
+    ] {
+        let records = records.get(..count).unwrap_or_default();
+        let bytes = written_table(records, &[FileId(4), FileId(5), FileId(9)], group_bytes)?;
+        all.push(("value_table", name, bytes.clone()));
+        all.push(("dump", name, bytes));
+    }
+    Ok(())
+}
+
 pub(super) fn values(all: &mut Vec<Seed>) -> Result<()> {
+    value_tables(all)?;
     let [sealed, open] = segments()?;
     all.push(("value_segment", "sealed", sealed.clone()));
     all.push(("value_segment", "torn", open.get(..open.len() - 20).unwrap_or_default().to_vec()));
