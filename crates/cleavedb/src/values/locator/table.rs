@@ -41,7 +41,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// What a database uses.
-    pub(crate) const USUAL: Self = Self { fingerprint_bits: 15, floor_bits: 7, page_entries: 96 };
+    pub(crate) const USUAL: Self = Self { fingerprint_bits: 15, floor_bits: 7, page_entries: 64 };
 }
 
 /// The entries of one shard.
