@@ -7,13 +7,15 @@
 //! the bytes that are there (rule F8). LC-3 a table has one encoding.
 
 use crate::base::checksum::{crc_at, file_seed};
-use crate::base::codec::{Reader, put_varint};
+use crate::base::codec::Reader;
 use crate::base::entry::FileId;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::sync::atomic::Ordering;
 use crate::values::locator::place::{WINDOW_BITS, container_in};
 use crate::values::locator::shard::Image;
-use crate::values::locator::table::{DEPTH_MAX, Shape, Table};
+use crate::values::locator::table::{
+    DEPTH_MAX, DRAWERS, HEAD, Shape, Table, ends_of, entries_of, head_of,
+};
 use crate::values::locator::{Generation, Locator, SHARD_BITS_MAX};
 
 /// First bytes of a section.
@@ -61,7 +63,7 @@ impl Section {
     pub(crate) fn encode(&self, site: &Site) -> Vec<u8> {
         let Self { shard, shard_bits, shape, image } = self;
         let parts = image.table.parts();
-        let pages_bytes = parts.pages.len() * 2 + parts.entries * size_of::<u64>();
+        let pages_bytes = parts.pages.len() * DRAWERS + parts.entries * size_of::<u64>();
         let mut bytes = Vec::with_capacity(HEADER_BYTES + pages_bytes);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&[0; 4]);
@@ -79,8 +81,8 @@ impl Section {
         bytes.extend_from_slice(&(parts.pages.len() as u32).to_le_bytes());
         debug_assert_eq!(bytes.len(), HEADER_BYTES);
         for page in parts.pages {
-            put_varint(&mut bytes, page.len() as u64);
-            bytes.extend(page.iter().flat_map(|entry| entry.to_le_bytes()));
+            bytes.extend(ends_of(page));
+            bytes.extend(entries_of(page).iter().flat_map(|entry| entry.to_le_bytes()));
         }
         let length = bytes.len() as u64;
         put(&mut bytes, 16, &length.to_le_bytes());
@@ -130,7 +132,7 @@ impl Section {
             && (1..=fingerprint_bits).contains(&floor_bits)
             && depth <= DEPTH_MAX
             && window_base.checked_add(1 << WINDOW_BITS).is_some()
-            && count <= reader.rest().len();
+            && count <= reader.rest().len() / DRAWERS;
         if !is_sound {
             return Err(Error::corruption("a locator's shard states what cannot be"));
         }
@@ -162,11 +164,16 @@ fn put(bytes: &mut [u8], at: usize, number: &[u8]) {
 }
 
 fn decode_page(reader: &mut Reader<'_>) -> Result<Vec<u64>> {
-    let count = usize::try_from(reader.varint()?).unwrap_or(usize::MAX);
-    let entries = reader.take(count.saturating_mul(size_of::<u64>()))?;
+    let ends = *reader.take(DRAWERS)?.first_chunk::<DRAWERS>().unwrap_or(&[0; DRAWERS]);
+    let count = usize::from(ends.last().copied().unwrap_or_default());
+    let entries = reader.take(count * size_of::<u64>())?;
+    let mut page = Vec::with_capacity(if count == 0 { 0 } else { HEAD + count });
+    if count > 0 || ends != [0; DRAWERS] {
+        page.extend(head_of(ends));
+    }
     let (entries, _) = entries.as_chunks::<8>();
-    let page: Vec<u64> = entries.iter().map(|entry| u64::from_le_bytes(*entry)).collect();
-    if page.iter().any(|entry| container_in(*entry) == 0) {
+    page.extend(entries.iter().map(|entry| u64::from_le_bytes(*entry)));
+    if entries_of(&page).iter().any(|entry| container_in(*entry) == 0) {
         return Err(Error::corruption("an entry of a locator without container"));
     }
     Ok(page)

@@ -73,6 +73,7 @@ impl Settings {
     pub(crate) fn for_budget(bytes_max: u64) -> Self {
         let shard_bits = SHARD_BITS_MAX;
         let shard_bytes = usize::try_from(bytes_max >> shard_bits).unwrap_or(usize::MAX);
+        let shard_bytes = shard_bytes.saturating_sub(size_of::<CachePadded<Slot>>());
         let beside_bytes = shard_bytes / 30;
         Self {
             shard_bits,

@@ -136,7 +136,7 @@ fn run(seed: u64, steps: u64, guards: Guards, lapse: Option<Lapse>) -> Result<Ma
 
 #[test]
 fn no_answer_is_wrong_and_every_mark_is_met() {
-    let (first, seeds) = (environment("SEED", 1), environment("LOCATOR_SEEDS", 150));
+    let (first, seeds) = (environment("SEED", 1), environment("LOCATOR_SEEDS", 300));
     let steps = environment("LOCATOR_STEPS", 3000);
     let mut met = Marks::new();
     for seed in first..first + seeds {

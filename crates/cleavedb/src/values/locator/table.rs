@@ -1,19 +1,21 @@
-//! The entries of one shard: pages of one prefix of the hash each, sorted by fingerprint.
+//! The entries of one shard: pages of one prefix of the hash each, in sixteen drawers.
 //!
 //! Owned by a shard, under its lock. A page holds the entries whose hashes share their first bits;
-//! the page's number is these bits in reverse. Pages are split, one after the other, when there
-//! are too many entries for their number (linear hashing): the first bit of each fingerprint moves
-//! into the page's number, so that no key is read, and one small page at a time is made. A page is
-//! as long as it needs to be, so pages are full but for a line, however many keys there are.
+//! the page's number is these bits in reverse, and the next four say which drawer. Pages are split,
+//! one after the other, when there are too many entries for their number (linear hashing): one bit
+//! moves from the drawer's number into the page's, and one from the fingerprint into the drawer's,
+//! so that no key is read, and one small page at a time is made. A page is as long as it needs to
+//! be, so pages are full but for a line, however many keys there are.
 //!
-//! A fingerprint is the bits of the hash that follow the page's prefix, as many as are known, and
-//! a one behind them: 15 bits at first, and one less with each split, until the entry is touched
-//! again. Where fewer than the least number would be left, the entry is dropped.
+//! A fingerprint is the bits of the hash that follow the drawer's, as many as are known, and a one
+//! behind them: 15 bits at first, and one less with each split, until the entry is touched again.
+//! Where fewer than the least number would be left, the entry is dropped.
 //!
-//! Invariants: LT-1 pages = 2^depth + split, split < 2^depth. LT-2 a page is sorted by fingerprint.
-//! LT-3 an entry matches a hash if and only if page and all known bits are equal; so the entry of
-//! a key always matches its hash. LT-4 each fingerprint has at least `floor_bits` known bits, so
-//! that all matches of a hash stand side by side.
+//! Invariants: LT-1 pages = 2^depth + split, split < 2^depth. LT-2 the first two words of a page are
+//! the ends of its drawers, a byte each, ascending, the last one all entries; a page without these
+//! words is empty. LT-3 an entry matches a hash if and only if page, drawer and all known bits are
+//! equal; so the entry of a key always matches its hash. LT-4 each fingerprint has at least
+//! `floor_bits` known bits.
 
 use std::ops::Range;
 
@@ -21,6 +23,16 @@ use crate::values::locator::place::{PAYLOAD_BITS, PAYLOAD_MASK};
 
 /// Bits of a fingerprint with its mark.
 const FINGERPRINT_BITS: u32 = 16;
+
+/// Bits of a drawer's number, and drawers of a page.
+const DRAWER_BITS: u32 = 4;
+pub(crate) const DRAWERS: usize = 1 << DRAWER_BITS;
+
+/// Words of a page in front of its entries: where each drawer ends.
+pub(crate) const HEAD: usize = DRAWERS / size_of::<u64>();
+
+/// Most entries of a page: an end fits a byte. Pages have fewer than half as many, but by chance.
+pub(crate) const PAGE_ENTRIES_MAX: usize = u8::MAX as usize;
 
 /// Entries by which a page grows: one cache line.
 const STEP_ENTRIES: usize = 8;
@@ -41,7 +53,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// What a database uses.
-    pub(crate) const USUAL: Self = Self { fingerprint_bits: 15, floor_bits: 7, page_entries: 64 };
+    pub(crate) const USUAL: Self = Self { fingerprint_bits: 15, floor_bits: 7, page_entries: 80 };
 }
 
 /// The entries of one shard.
@@ -58,10 +70,11 @@ pub(crate) struct Table {
     dropped: u64,
 }
 
-/// Where a hash leads: its page, and the bits that follow the page's prefix.
+/// Where a hash leads: its page, its drawer, and the bits that follow.
 #[derive(Clone, Copy)]
 struct Probe {
     page: usize,
+    drawer: usize,
     bits: u32,
 }
 
@@ -94,8 +107,11 @@ impl Table {
         // No page at all: an empty table that never had an entry.
         let is_new = pages.is_empty() && depth == 0 && split == 0;
         let is_sound = |page: &Vec<u64>| {
-            page.is_sorted_by_key(|entry| fingerprint(*entry))
-                && page.iter().all(|entry| {
+            let ends = ends_of(page);
+            (page.is_empty() || page.len() >= HEAD)
+                && ends.is_sorted()
+                && usize::from(ends[DRAWERS - 1]) == entries_of(page).len()
+                && entries_of(page).iter().all(|entry| {
                     let fingerprint = fingerprint(*entry);
                     let range = shape.floor_bits..=shape.fingerprint_bits;
                     fingerprint != 0 && range.contains(&known_bits(fingerprint))
@@ -104,7 +120,7 @@ impl Table {
         if !(is_new || wanted == Some(pages.len())) || !pages.iter().all(is_sound) {
             return None;
         }
-        let entries = pages.iter().map(Vec::len).sum();
+        let entries = pages.iter().map(|page| entries_of(page).len()).sum();
         Some(Self { pages, depth, split, entries, shape, evictions: 0, dropped: 0 })
     }
 
@@ -136,8 +152,8 @@ impl Table {
 
     /// Bytes that it has allocated.
     pub(crate) fn bytes(&self) -> usize {
-        let entries: usize = self.pages.iter().map(Vec::capacity).sum();
-        entries * size_of::<u64>() + self.pages.capacity() * size_of::<Vec<u64>>()
+        let words: usize = self.pages.iter().map(Vec::capacity).sum();
+        words * size_of::<u64>() + self.pages.capacity() * size_of::<Vec<u64>>()
     }
 
     /// Forgets everything.
@@ -151,33 +167,31 @@ impl Table {
         let page = (reversed & ((1 << self.depth) - 1)) as usize;
         let depth = self.depth + u32::from(page < self.split);
         let page = (reversed & ((1 << depth) - 1)) as usize;
-        Probe { page, bits: (hash << depth >> (64 - FINGERPRINT_BITS)) as u32 }
+        let rest = hash << depth;
+        let drawer = (rest >> (64 - DRAWER_BITS)) as usize;
+        let bits = (rest << DRAWER_BITS >> (64 - FINGERPRINT_BITS)) as u32;
+        Probe { page, drawer, bits }
     }
 
-    /// The matches of a hash: where they may stand in their page, and those that are matches.
-    fn near(&self, probe: Probe) -> (&[u64], Range<usize>) {
-        let Some(page) = self.pages.get(probe.page) else { return (&[], 0..0) };
-        let unknown = (1 << (FINGERPRINT_BITS - self.shape.floor_bits)) - 1;
-        let start = lower_bound(page, probe.bits & !unknown);
-        let end = probe.bits | unknown;
-        let rest = page.get(start..).unwrap_or_default();
-        let count = rest.iter().take_while(|entry| fingerprint(**entry) <= end).count();
-        (page, start..start + count)
+    /// The drawer of a hash: where it is in its page, and its entries.
+    fn near(&self, probe: Probe) -> (Range<usize>, &[u64]) {
+        let Some(page) = self.pages.get(probe.page) else { return (0..0, &[]) };
+        let range = drawer_in(page, probe.drawer);
+        (range.clone(), page.get(range).unwrap_or_default())
     }
 
     /// All entries that match a hash.
     #[inline]
     pub(crate) fn matches(&self, hash: u64) -> impl Iterator<Item = u64> {
         let probe = self.probe(hash);
-        let (page, range) = self.near(probe);
-        let near = page.get(range).unwrap_or_default();
+        let (_, near) = self.near(probe);
         near.iter().copied().filter(move |entry| is_match(*entry, probe.bits))
     }
 
     /// Removes the matches of a hash that `is_wanted` says; it is asked about each.
     pub(crate) fn remove(&mut self, hash: u64, mut is_wanted: impl FnMut(u64) -> bool) {
         let probe = self.probe(hash);
-        let (_, range) = self.near(probe);
+        let (range, _) = self.near(probe);
         let Some(page) = self.pages.get_mut(probe.page) else { return };
         let before = page.len();
         for at in range.rev() {
@@ -189,6 +203,7 @@ impl Table {
         }
         let removed = before - page.len();
         if removed > 0 {
+            move_ends(page, probe.drawer, |end| end - removed as u8);
             if page.capacity() - page.len() >= 2 * STEP_ENTRIES {
                 page.shrink_to(page.len().next_multiple_of(STEP_ENTRIES));
             }
@@ -200,7 +215,7 @@ impl Table {
     /// Changes the first match of a hash that `change` has something else for.
     pub(crate) fn change(&mut self, hash: u64, change: impl Fn(u64) -> Option<u64>) -> bool {
         let probe = self.probe(hash);
-        let (_, range) = self.near(probe);
+        let (range, _) = self.near(probe);
         let Some(near) = self.pages.get_mut(probe.page).and_then(|page| page.get_mut(range)) else {
             return false;
         };
@@ -219,22 +234,30 @@ impl Table {
         if self.pages.is_empty() {
             self.pages = vec![Vec::new()];
         }
+        let probe = self.probe(hash);
+        let in_page = self.pages.get(probe.page).map_or(0, |page| entries_of(page).len());
         let mut has_evicted = false;
-        if self.entries >= entries_max {
-            has_evicted = self.evict(self.probe(hash).page);
+        if self.entries >= entries_max || in_page >= PAGE_ENTRIES_MAX {
+            has_evicted = self.evict(probe.page);
             if !has_evicted {
                 return false;
             }
         }
-        let probe = self.probe(hash);
         let mark = 1 << (FINGERPRINT_BITS - 1 - self.shape.fingerprint_bits);
         let fingerprint = probe.bits & !(mark | (mark - 1)) | mark;
         if let Some(page) = self.pages.get_mut(probe.page) {
-            let at = lower_bound(page, fingerprint);
-            if page.len() == page.capacity() {
-                page.reserve_exact(STEP_ENTRIES);
+            let words = if page.is_empty() { HEAD + 1 } else { 1 };
+            if page.len() + words > page.capacity() {
+                page.reserve_exact(
+                    (page.len() + words).next_multiple_of(STEP_ENTRIES) - page.len(),
+                );
             }
+            if page.is_empty() {
+                page.resize(HEAD, 0);
+            }
+            let at = drawer_in(page, probe.drawer).end;
             page.insert(at, u64::from(fingerprint) << PAYLOAD_BITS | payload & PAYLOAD_MASK);
+            move_ends(page, probe.drawer, |end| end + 1);
             self.entries += 1;
         }
         self.split_if_full();
@@ -244,10 +267,13 @@ impl Table {
     /// Removes some entry of a page: one after the other, which is as good as any at random.
     fn evict(&mut self, page: usize) -> bool {
         self.evictions = self.evictions.wrapping_add(1);
-        let Some(page) = self.pages.get_mut(page).filter(|page| !page.is_empty()) else {
+        let Some(page) = self.pages.get_mut(page).filter(|page| page.len() > HEAD) else {
             return false;
         };
-        page.remove(self.evictions % page.len());
+        let at = HEAD + self.evictions % (page.len() - HEAD);
+        let drawer = (0..DRAWERS).find(|drawer| drawer_in(page, *drawer).contains(&at));
+        page.remove(at);
+        move_ends(page, drawer.unwrap_or_default(), |end| end - 1);
         self.entries -= 1;
         true
     }
@@ -260,22 +286,25 @@ impl Table {
         }
         let Some(page) = self.pages.get_mut(self.split) else { return };
         let all = std::mem::take(page);
-        let high = 1 << (FINGERPRINT_BITS - 1);
-        let (zeros, ones) = all.split_at(all.partition_point(|entry| fingerprint(*entry) < high));
         let floor_bits = self.shape.floor_bits;
-        let shifted = |half: &[u64]| {
-            let kept = half.iter().filter(|entry| known_bits(fingerprint(**entry)) > floor_bits);
-            let count = kept.clone().count();
-            let mut page = Vec::with_capacity(count.next_multiple_of(STEP_ENTRIES));
-            // The first bit falls out of the entry; what follows moves up, and so does the mark.
-            page.extend(kept.map(|entry| {
-                let fingerprint = (entry & !PAYLOAD_MASK) << 1;
-                fingerprint | entry & PAYLOAD_MASK
-            }));
-            page
+        let halved = |first: usize| {
+            let mut half = Packer::default();
+            for drawer in first..first + DRAWERS / 2 {
+                let near = all.get(drawer_in(&all, drawer)).unwrap_or_default();
+                // The first bit of the fingerprint becomes the last one of the drawer's number.
+                for bit in 0..2 {
+                    let kept = near.iter().filter(|entry| **entry >> 63 == bit);
+                    let kept = kept.filter(|entry| known_bits(fingerprint(**entry)) > floor_bits);
+                    half.fill(
+                        kept.map(|entry| (entry & !PAYLOAD_MASK) << 1 | entry & PAYLOAD_MASK),
+                    );
+                }
+            }
+            half.page()
         };
-        let (zeros, ones) = (shifted(zeros), shifted(ones));
-        let dropped = all.len() - zeros.len() - ones.len();
+        let (zeros, ones) = (halved(0), halved(DRAWERS / 2));
+        let kept = entries_of(&zeros).len() + entries_of(&ones).len();
+        let dropped = entries_of(&all).len() - kept;
         self.entries -= dropped;
         self.dropped += dropped as u64;
         *page = zeros;
@@ -306,12 +335,98 @@ impl Table {
         }
         let Some(page) = self.pages.get_mut(self.split) else { return };
         let zeros = std::mem::take(page);
-        let count = zeros.len() + ones.len();
-        page.reserve_exact(count.next_multiple_of(STEP_ENTRIES));
         let bits_max = self.shape.fingerprint_bits;
-        page.extend(zeros.iter().map(|entry| with_bit(*entry, 0, bits_max)));
-        page.extend(ones.iter().map(|entry| with_bit(*entry, 1, bits_max)));
+        let mut whole = Packer::default();
+        for half in [&zeros, &ones] {
+            for drawer in (0..DRAWERS).step_by(2) {
+                let of = |bit: usize| half.get(drawer_in(half, drawer + bit)).unwrap_or_default();
+                let zero = of(0).iter().map(|entry| with_bit(*entry, 0, bits_max));
+                whole.fill(zero.chain(of(1).iter().map(|entry| with_bit(*entry, 1, bits_max))));
+            }
+        }
+        self.entries -= whole.left_out;
+        self.dropped += whole.left_out as u64;
+        *page = whole.page();
     }
+}
+
+/// Makes a page, drawer by drawer.
+#[derive(Default)]
+struct Packer {
+    entries: Vec<u64>,
+    ends: [u8; DRAWERS],
+    drawers: usize,
+    /// Entries for which a page has no room.
+    left_out: usize,
+}
+
+impl Packer {
+    fn fill(&mut self, entries: impl Iterator<Item = u64>) {
+        for entry in entries {
+            if self.entries.len() < PAGE_ENTRIES_MAX {
+                self.entries.push(entry);
+            } else {
+                self.left_out += 1;
+            }
+        }
+        if let Some(end) = self.ends.get_mut(self.drawers) {
+            *end = self.entries.len() as u8;
+        }
+        self.drawers += 1;
+    }
+
+    fn page(&self) -> Vec<u64> {
+        if self.entries.is_empty() {
+            return Vec::new();
+        }
+        let words = HEAD + self.entries.len();
+        let mut page = Vec::with_capacity(words.next_multiple_of(STEP_ENTRIES));
+        page.extend(head_of(self.ends));
+        page.extend(&self.entries);
+        page
+    }
+}
+
+/// The ends of a page's drawers.
+pub(crate) fn ends_of(page: &[u64]) -> [u8; DRAWERS] {
+    let mut ends = [0; DRAWERS];
+    for (ends, word) in ends.as_chunks_mut::<8>().0.iter_mut().zip(page) {
+        *ends = word.to_le_bytes();
+    }
+    ends
+}
+
+/// The words in front of a page whose drawers end there.
+pub(crate) fn head_of(ends: [u8; DRAWERS]) -> impl Iterator<Item = u64> {
+    (0..HEAD).map(move |word| {
+        let bytes = ends.as_chunks::<8>().0.get(word).copied();
+        u64::from_le_bytes(bytes.unwrap_or_default())
+    })
+}
+
+/// The entries of a page.
+pub(crate) fn entries_of(page: &[u64]) -> &[u64] {
+    page.get(HEAD..).unwrap_or_default()
+}
+
+/// Where in a page a drawer is.
+fn drawer_in(page: &[u64], drawer: usize) -> Range<usize> {
+    let end = |drawer: usize| {
+        let word = page.get(drawer / 8).copied().unwrap_or_default();
+        HEAD + usize::from((word >> (drawer % 8 * 8)) as u8)
+    };
+    if page.is_empty() {
+        return HEAD..HEAD;
+    }
+    let start = if drawer == 0 { HEAD } else { end(drawer - 1) };
+    start..end(drawer)
+}
+
+/// Changes where a drawer and those behind it end.
+fn move_ends(page: &mut [u64], drawer: usize, change: impl Fn(u8) -> u8) {
+    let mut ends = ends_of(page);
+    ends.iter_mut().skip(drawer).for_each(|end| *end = change(*end));
+    page.iter_mut().zip(head_of(ends)).for_each(|(word, ends)| *word = ends);
 }
 
 fn fingerprint(entry: u64) -> u32 {
@@ -337,20 +452,6 @@ fn with_bit(entry: u64, bit: u32, bits_max: u32) -> u64 {
     let is_too_long = known_bits(fingerprint(entry)) >= bits_max;
     let fits = if is_too_long { longer & !(mark | (mark - 1)) | mark } else { longer };
     u64::from(fits) << PAYLOAD_BITS | entry & PAYLOAD_MASK
-}
-
-/// First place in a page whose fingerprint is not below this one: hashes spread evenly, so it is
-/// near where it would be if they did so exactly.
-fn lower_bound(page: &[u64], wanted: u32) -> usize {
-    let is_below = |at: usize| page.get(at).is_some_and(|entry| fingerprint(*entry) < wanted);
-    let mut at = (wanted as usize * page.len()) >> FINGERPRINT_BITS;
-    while is_below(at) {
-        at += 1;
-    }
-    while at > 0 && !is_below(at - 1) {
-        at -= 1;
-    }
-    at
 }
 
 #[cfg(test)]

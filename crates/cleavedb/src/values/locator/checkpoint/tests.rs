@@ -129,10 +129,15 @@ fn small() -> Section {
     let place = |container, offset| {
         Place::of(FileId(1000 + container), offset, 1058).unwrap().pack(container)
     };
+    let page = |ends: [u8; DRAWERS], entries: &[u64]| {
+        head_of(ends).chain(entries.iter().copied()).collect::<Vec<u64>>()
+    };
+    let mut two = [2; DRAWERS];
+    two[..5].copy_from_slice(&[0, 0, 0, 1, 1]);
     let pages = vec![
         vec![],
-        vec![entry(0x1235, place(3, 120)), entry(0x8100, place(4, 2048))],
-        vec![entry(0x4c02, place(3, 4711))],
+        page(two, &[entry(0x1235, place(3, 120)), entry(0x8100, place(4, 2048))]),
+        page([1; DRAWERS], &[entry(0x4c02, place(3, 4711))]),
     ];
     let shape = Shape::USUAL;
     let table = Table::from_pages(shape, 1, 1, pages).unwrap();
@@ -151,7 +156,7 @@ fn golden_locator() {
     lines.field(8, "magic");
     lines.field(4, "checksum");
     lines.field(4, "format version 1");
-    lines.field(8, "115 bytes");
+    lines.field(8, "160 bytes");
     lines.field(16, "database uuid");
     lines.field(8, "file 21");
     lines.field(8, "generation 77");
@@ -161,11 +166,11 @@ fn golden_locator() {
     lines.field(8, "3 entries");
     lines.field(4, "of 2^6 shards, depth 1, fingerprints of 15 to 7 bits");
     lines.field(4, "3 pages");
-    lines.field(1, "page 0: no entry");
-    lines.field(1, "page 1: 2 entries");
+    lines.field(16, "page 0: no entry");
+    lines.field(16, "page 1: 2 entries, in drawers 3 and 5");
     lines.field(8, "15 bits 000100100011010: container 1003, offset 112, 1280 bytes");
     lines.field(8, "7 bits 1000000: container 1004, offset 2048, 1280 bytes");
-    lines.field(1, "page 2: 1 entry");
+    lines.field(16, "page 2: 1 entry, in drawer 0");
     lines.field(8, "14 bits 01001100000000: container 1003, offset 4704, 1280 bytes");
     assert!(lines.rest().is_empty());
     let (again, _) = Section::decode(&bytes, &SITE).unwrap();
@@ -228,11 +233,12 @@ fn sections_that_no_locator_writes_are_refused() {
         (84, &[2]),
         (84, &[0xff; 4]),
         (88, &[1]),
-        (89, &[1]),
-        (89, &[0xff]),
-        (93, &[0]),
-        (96, &[0, 0]),
-        (97, &[0xff]),
+        (103, &[1]),
+        (106, &[1, 0]),
+        (119, &[1]),
+        (119, &[0xff]),
+        (123, &[0]),
+        (126, &[0, 0]),
     ] {
         assert_eq!(decode(at, new), Err(ErrorKind::Corruption), "{new:?} at {at}");
     }

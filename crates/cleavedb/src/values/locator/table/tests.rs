@@ -40,10 +40,13 @@ impl Twin {
     /// Entries may be dropped with a split; the twin learns which ones.
     fn forget_dropped(&mut self) {
         if self.table.len() < self.hashes.len() {
-            let all: Vec<u64> =
-                self.table.pages.iter().flatten().map(|entry| entry & PAYLOAD_MASK).collect();
+            let all: Vec<u64> = self.entries().map(|entry| entry & PAYLOAD_MASK).collect();
             self.hashes.retain(|payload, _| all.contains(payload));
         }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = u64> {
+        self.table.pages.iter().flat_map(|page| entries_of(page)).copied()
     }
 
     fn check(&self) {
@@ -51,9 +54,10 @@ impl Twin {
         assert_eq!(*entries, self.hashes.len());
         assert!(pages.is_empty() && *depth == 0 || pages.len() == (1 << depth) + split, "LT-1");
         for page in pages {
-            assert!(page.is_sorted_by_key(|entry| fingerprint(*entry)), "LT-2");
+            assert!(ends_of(page).is_sorted(), "LT-2");
+            assert_eq!(usize::from(ends_of(page)[DRAWERS - 1]), entries_of(page).len(), "LT-2");
             assert!(page.capacity() < page.len() + 2 * STEP_ENTRIES);
-            for entry in page {
+            for entry in entries_of(page) {
                 let known = known_bits(fingerprint(*entry));
                 assert!((shape.floor_bits..=shape.fingerprint_bits).contains(&known), "LT-4");
             }
@@ -118,7 +122,8 @@ fn a_full_table_lets_one_go_for_each_that_comes() {
         assert!(table.len() <= 1000);
     }
     assert!(evicted >= 3990, "{evicted}");
-    let newest = table.pages.iter().flatten().filter(|entry| **entry & PAYLOAD_MASK > 4000).count();
+    let all = table.pages.iter().flat_map(|page| entries_of(page));
+    let newest = all.filter(|entry| **entry & PAYLOAD_MASK > 4000).count();
     assert!(newest > 500, "what came last is mostly there");
 }
 
@@ -142,18 +147,28 @@ fn pages_that_make_no_table_are_refused() {
     let make = |depth, split, pages: &[Vec<u64>]| {
         Table::from_pages(Shape::USUAL, depth, split, pages.to_vec()).is_some()
     };
-    let page = vec![entry(1), entry(3), entry(0x8080)];
+    let page = |counts: &[u8], entries: &[u64]| {
+        let mut ends = [counts.last().copied().unwrap_or_default(); DRAWERS];
+        ends[..counts.len()].copy_from_slice(counts);
+        let mut page: Vec<u64> = head_of(ends).collect();
+        page.extend(entries);
+        page
+    };
+    let three = page(&[0, 1, 3], &[entry(1), entry(3), entry(0x8080)]);
     assert!(make(0, 0, &[]));
-    assert!(make(0, 0, std::slice::from_ref(&page)));
-    assert!(make(1, 1, &[page.clone(), vec![], vec![]]));
+    assert!(make(0, 0, std::slice::from_ref(&three)));
+    assert!(make(1, 1, &[three, vec![], vec![]]));
     assert!(!make(1, 0, &[]), "no pages at all");
     assert!(!make(1, 2, &[const { vec![] }; 4]), "more split than there are");
     assert!(!make(1, 1, &[vec![], vec![]]), "a page too few");
     assert!(!make(DEPTH_MAX + 1, 0, &[vec![]]));
-    assert!(!make(0, 0, &[vec![entry(3), entry(1)]]), "not sorted");
-    assert!(make(0, 0, &[vec![entry(0x0100)]]), "seven bits known");
-    assert!(!make(0, 0, &[vec![entry(0x0200)]]), "too few bits known");
-    assert!(!make(0, 0, &[vec![entry(0)]]), "no fingerprint");
+    assert!(!make(0, 0, &[page(&[2, 1], &[entry(1)])]), "ends that descend");
+    assert!(!make(0, 0, &[page(&[1], &[entry(1), entry(1)])]), "an entry in no drawer");
+    assert!(!make(0, 0, &[page(&[2], &[entry(1)])]), "a drawer without its entry");
+    assert!(!make(0, 0, &[vec![0]]), "half a head");
+    assert!(make(0, 0, &[page(&[1], &[entry(0x0100)])]), "seven bits known");
+    assert!(!make(0, 0, &[page(&[1], &[entry(0x0200)])]), "too few bits known");
+    assert!(!make(0, 0, &[page(&[1], &[entry(0)])]), "no fingerprint");
 }
 
 proptest! {
