@@ -3,7 +3,6 @@
 
 /// A rule that can be taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "each stands where it is asked about"))]
 pub(crate) enum Guard {
     /// A flushed delete or inline value removes its match, too.
     RemoveTouches,
