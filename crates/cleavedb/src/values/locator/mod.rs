@@ -7,14 +7,14 @@
 //! is missing, the index knows. The caller computes [`LocatorKey::hash`] once.
 //!
 //! Duties of the callers, which nothing here can check:
-//! LO-1 a flush touches *every* key of its memtable that has a put or a delete, before its index is
-//!      published, and [`FlushTouches::publish`] comes after that. One that fails repeats all its
-//!      touches before its memtable goes;
+//! LO-1 a flush touches *every* key of its memtable that has a put or a delete, before its index
+//!      is published, and [`FlushTouches::publish`] comes after that. One that fails repeats all
+//!      its touches before its memtable goes;
 //! LO-2 a reader takes its [`Note`] before its view, and offers the newest *flushed* version of its
 //!      view, not the one that its snapshot sees;
 //! LO-3 numbers of containers are never reused, and ascend (rule R17);
-//! LO-4 each manifest edit with touches raises the [`Generation`] by one; edits are published in the
-//!      manifest's order;
+//! LO-4 each manifest edit with touches raises the [`Generation`] by one; edits are published in
+//!      the manifest's order;
 //! LO-5 whatever else takes a key's newest version away (range deletes, filters) does so by a
 //!      touch, or by a [`Locator::swing`] to nothing and a raised generation.
 

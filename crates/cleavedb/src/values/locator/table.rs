@@ -11,11 +11,11 @@
 //! behind them: 15 bits at first, and one less with each split, until the entry is touched again.
 //! Where fewer than the least number would be left, the entry is dropped.
 //!
-//! Invariants: LT-1 pages = 2^depth + split, split < 2^depth. LT-2 the first two words of a page are
-//! the ends of its drawers, a byte each, ascending, the last one all entries; a page without these
-//! words is empty. LT-3 an entry matches a hash if and only if page, drawer and all known bits are
-//! equal; so the entry of a key always matches its hash. LT-4 each fingerprint has at least
-//! `floor_bits` known bits.
+//! Invariants: LT-1 pages = 2^depth + split, split < 2^depth. LT-2 the first two words of a page
+//! are the ends of its drawers, a byte each, ascending, the last one all entries; a page without
+//! these words is empty. LT-3 an entry matches a hash if and only if page, drawer and all known
+//! bits are equal; so the entry of a key always matches its hash. LT-4 each fingerprint has at
+//! least `floor_bits` known bits.
 
 use std::ops::Range;
 
