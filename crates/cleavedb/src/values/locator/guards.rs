@@ -20,6 +20,8 @@ pub(crate) enum Guard {
     ExactSwing,
     /// A link of a chain serves snapshots before its superseding seq only.
     ChainInterval,
+    /// A link of a chain serves the key only whose flush made it.
+    ExactChain,
     /// A checkpoint counts only with the generation that the database was opened at.
     FreshCheckpoint,
     /// Touches of a shard that is not loaded yet are repeated on it.

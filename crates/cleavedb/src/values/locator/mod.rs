@@ -81,7 +81,7 @@ impl Settings {
             window_bits: WINDOW_BITS,
             entries_max: shard_bytes / 10,
             side_bytes_max: beside_bytes,
-            links_max: beside_bytes / 96,
+            links_max: beside_bytes / 192,
             // A third: as long as they are kept there is no table.
             late_touches_max: shard_bytes / 96,
             guards: Guards::default(),
@@ -253,8 +253,7 @@ impl Locator {
     /// Where the version may be that a snapshot sees, if that one was superseded meanwhile: the
     /// record's seq must not be above the snapshot.
     pub(crate) fn links(&self, key: &LocatorKey<'_>, snapshot: Seq) -> Candidates {
-        let (slot, _, hash) = self.slot(key.hash);
-        slot.shard.read().links(hash, snapshot, &self.settings)
+        self.slot(key.hash).0.shard.read().links(key, snapshot, &self.settings)
     }
 
     /// What a reader that may offer something takes before its view (LO-2).

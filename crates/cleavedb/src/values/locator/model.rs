@@ -169,6 +169,7 @@ fn every_guard_is_needed() {
         (Guard::OneHome, 1000),
         (Guard::ExactSwing, 50),
         (Guard::ChainInterval, 50),
+        (Guard::ExactChain, 3000),
         (Guard::FreshCheckpoint, 100),
         (Guard::RepeatTouches, 100),
         (Guard::RepeatRemovals, 200),

@@ -144,9 +144,14 @@ impl Shard {
     }
 
     /// What may be the record that a snapshot sees.
-    pub(crate) fn links(&self, hash: u64, snapshot: Seq, settings: &Settings) -> Candidates {
+    pub(crate) fn links(
+        &self,
+        key: &LocatorKey<'_>,
+        snapshot: Seq,
+        settings: &Settings,
+    ) -> Candidates {
         let mut found = Candidates::default();
-        for place in self.chains.at(hash, snapshot, settings.guards) {
+        for place in self.chains.at(key, snapshot, settings.guards) {
             found.push(place);
         }
         found
@@ -193,7 +198,7 @@ impl Shard {
         }
         if touch.has_older_snapshot {
             for place in replaced.get(first..).unwrap_or_default() {
-                self.chains.push(hash, touch.superseding, *place, settings.links_max);
+                self.chains.push(key, touch.superseding, *place, settings.links_max);
             }
         }
     }
@@ -260,7 +265,7 @@ impl Shard {
         new: Option<Place>,
         settings: &Settings,
     ) -> bool {
-        self.chains.swing(hash, old, new);
+        self.chains.swing(key, old, new);
         let is_exact = settings.guards.hold(Guard::ExactSwing);
         if let Some(place) = self.side.get(key) {
             let is_there = place.is_at(old) || !is_exact;
