@@ -22,7 +22,7 @@ fn main() {
         let (begun, mut found, mut number) = (Instant::now(), 0, 1u64);
         for _ in 0..LOOKUPS {
             number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            found += probe.lookup(from + (u128::from(number) * u128::from(keys) >> 64) as u64);
+            found += probe.lookup(from + ((u128::from(number) * u128::from(keys)) >> 64) as u64);
         }
         (begun.elapsed().as_nanos() as f64 / LOOKUPS as f64, found)
     };
