@@ -6,6 +6,7 @@
 //! leave, and opens databases on those. [`FaultDisk`] makes chosen calls fail.
 
 pub mod fuzz;
+pub mod locator;
 
 pub use crate::base::marks::marks;
 #[cfg(feature = "planted")]

@@ -9,6 +9,7 @@
 mod directory;
 mod dumps;
 mod large;
+mod locator;
 mod logs;
 mod operands;
 mod sections;
@@ -20,6 +21,7 @@ mod values;
 pub use directory::open_directory;
 pub use dumps::dump;
 pub use large::large_value;
+pub use locator::locator;
 pub use logs::{batch_payload, manifest_edit, manifest_file, pointer, segment};
 pub use operands::merge_operators;
 pub use sections::manifest_sections;
@@ -51,6 +53,7 @@ pub const ENTRIES: &[(&str, Entry)] = &[
     ("table_properties", table_properties),
     ("table_tombstones", table_tombstones),
     ("large_value", large_value),
+    ("locator", locator),
     ("value_footer", value_footer),
     ("value_handle", value_handle),
     ("value_record", value_record),

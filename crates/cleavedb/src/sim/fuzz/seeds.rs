@@ -31,6 +31,7 @@ pub type Seed = (&'static str, &'static str, Vec<u8>);
 /// All seeds that can be made; empty where a writer refuses, which the replay test notices.
 pub fn seeds() -> Vec<Seed> {
     let mut all = Vec::new();
+    all.extend(super::locator::seeds());
     let parts = [logs, values::values, tables, sections, directories];
     let made = parts.into_iter().try_for_each(|part| part(&mut all));
     assert!(made.is_ok(), "a writer refuses: {made:?}");
