@@ -76,6 +76,7 @@ impl Engine {
             length,
             file_bytes,
             freed_bytes: free_after.saturating_sub(length.saturating_sub(file_bytes)),
+            is_punched: entry.punched.is_some(),
             refs: (entry.state.refs, entry.state.ref_bytes),
             records_left: left,
             live_record_bytes: found.live_record_bytes,
@@ -98,6 +99,9 @@ impl Engine {
             self.sync_logs()?;
         }
         let before = entry.punched.as_ref().map_or(0, |before| before.records);
+        if entry.punched.is_some() {
+            mark!("gc_punched_again");
+        }
         let dead_entries = entry.state.refs.saturating_sub(found.live.len() as u64);
         let dangling = found.punched.records.saturating_sub(before).min(dead_entries);
         let planned = Planned {

@@ -38,6 +38,8 @@ pub(crate) struct Looked {
     pub(crate) file_bytes: u64,
     /// Bytes that more holes would free.
     pub(crate) freed_bytes: u64,
+    /// Whether there are holes in it already.
+    pub(crate) is_punched: bool,
     /// Index entries that name it, and the bytes of the records they name.
     pub(crate) refs: (u64, u64),
     /// What would be left of its records by number and bytes.
@@ -80,7 +82,8 @@ pub(crate) fn remedy(looked: &Looked, limits: &SpaceLimits) -> Remedy {
         is_dead: false,
         is_settled: true,
         is_taken: false,
-        is_punched: true,
+        // As the file is judged when the next victim is chosen: or it would be chosen for ever.
+        is_punched: looked.is_punched || looked.freed_bytes > 0,
     };
     let is_worth_moving = after.is_mostly_dead() || is_worth_it(&after, limits);
     let is_little = looked.live_record_bytes.saturating_mul(LIVE_PART) < looked.length;

@@ -12,6 +12,7 @@ fn looked(dead: u64, freed_of_each: u64) -> Looked {
         length: 65 * RECORD,
         file_bytes: 64 * RECORD + 4000,
         freed_bytes: dead * freed_of_each,
+        is_punched: false,
         refs: (64, 64 * RECORD),
         records_left: (64 - dead, (64 - dead) * RECORD),
         live_record_bytes: (64 - dead) * RECORD,
@@ -40,6 +41,28 @@ fn where_holes_leave_too_much_values_move() {
     assert_eq!(remedy(&nothing_found, &LIMITS), Remedy::Leave);
     let not_as_holes = Looked { live_record_bytes: 30 << 20, freed_bytes: 0, ..looked(0, 0) };
     assert_eq!(remedy(&not_as_holes, &LIMITS), Remedy::Move);
+}
+
+#[test]
+fn what_is_left_alone_is_not_worth_collecting() {
+    let garbage = |share: u64| Looked {
+        freed_bytes: 0,
+        file_bytes: (100 + share) << 20,
+        live_record_bytes: 100 << 20,
+        refs: (100, 100 << 20),
+        records_left: (100, 100 << 20),
+        length: (100 + share) << 20,
+        ..looked(0, 0)
+    };
+    for (share, is_punched, wanted) in [
+        (7, false, Remedy::Leave),
+        (8, false, Remedy::Move),
+        (14, true, Remedy::Leave),
+        (16, true, Remedy::Move),
+    ] {
+        let looked = Looked { is_punched, ..garbage(share) };
+        assert_eq!(remedy(&looked, &LIMITS), wanted, "{share} {is_punched}");
+    }
 }
 
 #[test]
