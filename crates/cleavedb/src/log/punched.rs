@@ -1,9 +1,9 @@
 //! What was given back of a sealed value segment: runs of whole frames, and what is known of the
 //! rest.
 //!
-//! Encoded: varints: records in the runs, their bytes, checksum of the headers that are left, number
-//! of runs; for each run, its first byte less the end of the run before (of the first: less zero),
-//! and its bytes.
+//! Encoded: varints: records in the runs, their bytes, checksum of the headers that are left,
+//! number of runs; for each run, its first byte less the end of the run before (of the first: less
+//! zero), and its bytes.
 //!
 //! Invariants: PU-1 runs are sorted, behind the segment's header, and at least one byte apart: what
 //! touches is one run. PU-2 each begins with a frame and ends with one; the reader checks it. PU-3
@@ -81,8 +81,8 @@ impl Punched {
         Ok(Self { runs: runs.into(), records, record_bytes, checksum })
     }
 
-    /// Whether this can be what is known of a segment of so many bytes and records of which `before`
-    /// was given back already: what is gone stays gone.
+    /// Whether this can be what is known of a segment of so many bytes and records of which
+    /// `before` was given back already: what is gone stays gone.
     pub(crate) fn follows(&self, before: Option<&Self>, bytes: u64, totals: &Totals) -> bool {
         let fits = self.runs.last().is_some_and(|last| last.end <= bytes)
             && self.records <= totals.records

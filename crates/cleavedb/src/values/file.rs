@@ -88,8 +88,11 @@ pub(crate) struct ValueFile {
     doomed: AtomicBool,
     holes: SlotArc<Holes>,
     /// The file from an edit on that dropped these runs.
-    next: Mutex<Option<(Arc<ValueFile>, Arc<[Run]>)>>,
+    next: Mutex<Option<Next>>,
 }
+
+/// What comes after a file: the same file, and the runs that it is without.
+type Next = (Arc<ValueFile>, Arc<[Run]>);
 
 /// What the disk knows of a file's holes: of the file, so that it is shared by all that stand for
 /// it one after the other.

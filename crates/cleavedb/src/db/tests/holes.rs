@@ -9,6 +9,7 @@ use crate::base::runs::{Run, run_at};
 use crate::base::widths::Widths;
 use crate::db::handle::Handle;
 use crate::engine::Engine;
+use crate::io::disk::OpenMode;
 use crate::io::fault_disk::{CallKind, Fault, FaultDisk, FaultPlan};
 use crate::io::memory_disk::CrashMode;
 use crate::{Durability, ErrorKind, Reclaimed};
@@ -421,7 +422,6 @@ fn updates_of_many_blocks_cost_less_with_holes_than_with_moving() {
 
 #[test]
 fn a_real_disk_takes_its_blocks_back() {
-    use std::os::unix::fs::MetadataExt;
     // In the crate's directory: not in a file system in memory.
     let dir = tempfile::tempdir_in(".").unwrap();
     let path = dir.path().join("db");
@@ -431,9 +431,15 @@ fn a_real_disk_takes_its_blocks_back() {
         Db::new(Handle::new(engine, Durability::Buffered))
     };
     let blocks_bytes = || -> u64 {
-        let entries = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap());
-        let values = entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "val"));
-        values.map(|entry| entry.metadata().unwrap().blocks() * 512).sum()
+        let io = crate::io::context::native_io(1, 0).unwrap();
+        let entries = io.disk.read_dir(&path).unwrap().into_iter();
+        let values = entries.filter(|entry| entry.name.ends_with(".val"));
+        values
+            .map(|entry| {
+                let file = io.disk.open(&path.join(entry.name), OpenMode::default()).unwrap();
+                file.footprint().unwrap().allocated_bytes
+            })
+            .sum()
     };
     let db = open();
     let (keyspace, model) = with_garbage(&db);

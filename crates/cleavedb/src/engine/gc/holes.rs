@@ -3,15 +3,16 @@
 //! A file of large records is first looked at (`look`), which reads only their heads. Where holes
 //! free enough, an edit drops the runs of frames whose records are all dead. Views from it on have
 //! another object for the same file (`values::file`); when the last holder of the one before is
-//! gone, housekeeping has the file system take the blocks back. A crash in between leaves bytes that
-//! nobody reads, and the next open gives them back once more.
+//! gone, housekeeping has the file system take the blocks back. A crash in between leaves bytes
+//! that nobody reads, and the next open gives them back once more.
 //!
-//! Invariants, besides GC1, GC2 and GC5: GH1 the edit waits as long as a snapshot may see one of the
-//! records that it drops, as the removal of a file does (GC3). GH2 nothing is given back before the
-//! edit is durable and every view of before it is gone, nor while the file has other names: what was
-//! linked before the edit is read to its end by whoever opens that. A checkpoint holds its view while
-//! it links, so that no look at the names comes in between. GH3 where giving back fails, nothing is
-//! lost: the file counts with all of its blocks again, and its live values are put elsewhere.
+//! Invariants, besides GC1, GC2 and GC5: GH1 the edit waits as long as a snapshot may see one of
+//! the records that it drops, as the removal of a file does (GC3). GH2 nothing is given back before
+//! the edit is durable and every view of before it is gone, nor while the file has other names:
+//! what was linked before the edit is read to its end by whoever opens that. A checkpoint holds its
+//! view while it links, so that no look at the names comes in between. GH3 where giving back fails,
+//! nothing is lost: the file counts with all of its blocks again, and its live values are put
+//! elsewhere.
 
 use crate::base::entry::{FileId, Seq};
 use crate::base::error::{Error, Result};

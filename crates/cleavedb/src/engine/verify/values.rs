@@ -177,8 +177,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether an entry names what is gone, a file or a part of it, and may: no view that is asked for now sees it
-    /// (rule R19).
+    /// Whether an entry names what is gone, a file or a part of it, and may: no view that is asked
+    /// for now sees it (rule R19).
     fn may_dangle(
         &self,
         view: &View,

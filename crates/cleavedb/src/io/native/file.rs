@@ -160,6 +160,7 @@ impl DiskFile for NativeFile {
         const UNIT_BYTES: u64 = 512;
         let stat = rustix::fs::fstat(&self.main)?;
         let units = u64::try_from(stat.st_blocks).unwrap_or(0);
+        #[allow(clippy::useless_conversion, reason = "narrower on other machines")]
         let links = u64::try_from(stat.st_nlink).unwrap_or(u64::MAX);
         Ok(Footprint { links, allocated_bytes: units.saturating_mul(UNIT_BYTES) })
     }
