@@ -1,5 +1,6 @@
-//! The section VALUES of a manifest edit: value files added, sealed, punched and removed, and changes of how
-//! many index entries name each. Pure data; `values::file_table` says what follows from it.
+//! The section VALUES of a manifest edit: value files added, sealed, punched and removed, and
+//! changes of how many index entries name each. Pure data; `values::file_table` says what follows
+//! from it.
 //!
 //! Layout: version (1 byte), then the edits: kind (1 byte), file (varint), and what the kind needs.
 //! A snapshot is written with the same kinds: what to do from nothing to get there.

@@ -1,9 +1,9 @@
 //! Whether the dead records of a file are given back in place, as holes, or its live ones put
 //! elsewhere. Pure functions.
 //!
-//! A hole costs one edit, and no value is written again; but it takes whole blocks only, so that it
-//! pays for values of many blocks. And what is left of a file takes a file: where that is little, it
-//! is put elsewhere after all.
+//! A hole costs one edit, and no value is written again; but it takes whole blocks only, so that
+//! it pays for values of many blocks. And what is left of a file takes a file: where that is
+//! little, it is put elsewhere after all.
 
 use crate::base::entry::FileId;
 use crate::values::strategy::space::{FileFigures, SpaceLimits, is_worth_it, needed_bytes};

@@ -26,8 +26,8 @@ const PACED_PERCENT: u64 = 100;
 /// A file is worth collecting if its own share is at least this: half of where collection is due,
 /// so that some file always is when it is due (G1).
 const WORTH_PERCENT: u64 = DUE_PERCENT / 2;
-/// So is one with holes, of which the rest is hard to get: as little as G1 allows. If all files were
-/// just below it, collection would not be due.
+/// One with holes, of which the rest is hard to get, is worth it only from here on, the most that
+/// G1 allows: if all files were just below it, collection would not be due.
 const PUNCHED_WORTH_PERCENT: u64 = DUE_PERCENT;
 
 /// Bytes that a live record needs in any file besides its own: its line in the footer.
