@@ -96,9 +96,7 @@ impl Engine {
             return Ok(Verdict::Settled);
         }
         let barrier = self.visible.load(Ordering::Acquire);
-        if !planted!("gc_no_sync_before_punch") {
-            self.sync_logs()?;
-        }
+        self.sync_logs()?;
         let before = entry.punched.as_ref().map_or(0, |before| before.records);
         if entry.punched.is_some() {
             mark!("gc_punched_again");
