@@ -162,10 +162,13 @@ pub fn planted(seed: u64, seconds: u64, all: bool, only: Option<&str>) -> Check<
 }
 
 /// Marks that no seed can promise, with what meets them instead.
-const MET_ELSEWHERE: [(&str, &str); 20] = [
+const MET_ELSEWHERE: [(&str, &str); 23] = [
     ("batched_read_short", "the kernel's choice; tests of io"),
     ("direct_io_refused", "a file system without direct I/O; tests of io"),
     ("fallocate_refused", "a file system without fallocate; tests of io"),
+    ("punch_refused_by_file_system", "a file system without holes; tests of io"),
+    ("gc_little_is_dead_after_all", "samples of small files are exact; tests of values decide it"),
+    ("gc_runs_were_given_back", "a disk that knows of each hole; a test of db reopens one"),
     ("ring_failed", "a kernel without io_uring; tests of io"),
     ("log_preallocation_unsupported", "a file system without fallocate; tests of log"),
     ("log_chain_ends_in_unborn_segment", "the manifest names segments first; tests of log"),

@@ -55,6 +55,7 @@ pub fn tiny() -> Widths {
         value_tail_bytes: 2 << 10,
         large_value_bytes: 8 << 20,
         large_chunk_bytes: 1 << 20,
+        hole_block_bytes: 4096,
         replay_bytes_max: 64 << 10,
         manifest_bytes_max: 2 << 10,
         block_bytes: 256,
@@ -185,9 +186,15 @@ impl Form {
                 form.value_compression = Compression::Zstd;
                 form.durability = Durability::Sync;
             }),
+            Self::named("values of 40 bytes apart, holes of 16", |form| {
+                form.separate_at = Some(40);
+                form.widths.hole_block_bytes = 16;
+                form.widths.value_segment_bytes = 2 << 10;
+            }),
             Self::named("real disk, threads, values apart", |form| {
                 form.native = true;
                 form.separate_at = Some(64);
+                form.widths.hole_block_bytes = 32;
                 form.widths.value_segment_bytes = 2 << 10;
                 form.widths.large_value_bytes = 300;
                 form.widths.large_chunk_bytes = 128;
@@ -226,6 +233,7 @@ impl Form {
             value_tail_bytes: *random.pick(&[0, 1 << 10, 64 << 10]),
             large_value_bytes: 8 << 20,
             large_chunk_bytes: 1 << 20,
+            hole_block_bytes: 4096,
             replay_bytes_max: *random.pick(&[4 << 10, 16 << 10, 256 << 10]),
             manifest_bytes_max: *random.pick(&[1, 512, 2 << 10, 64 << 10]),
             block_bytes: *random.pick(&[64, 256, 1024, 4096]),
@@ -253,6 +261,7 @@ impl Form {
         // Drawn last, so that what came before stays what it was for its seed.
         form.widths.large_value_bytes = *random.pick(&[17, 100, 400, 8 << 20]);
         form.widths.large_chunk_bytes = *random.pick(&[16, 100, 1 << 10]);
+        form.widths.hole_block_bytes = *random.pick(&[8, 32, 128, 4096]);
         form
     }
 

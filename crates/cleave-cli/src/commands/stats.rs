@@ -93,6 +93,13 @@ fn value_files(out: &mut Output, stats: &Stats) -> Result<()> {
         row(out, "  large values", format_args!("{} files, {bytes} bytes", values.large_files))?;
     }
     let gc = &stats.collection;
+    if values.hole_bytes > 0 {
+        row(
+            out,
+            "  holes in value files",
+            format_args!("{}, {} punched", bytes(values.hole_bytes), bytes(gc.bytes_punched)),
+        )?;
+    }
     if gc.files_removed + gc.files_collected > 0 {
         row(
             out,

@@ -19,6 +19,8 @@ pub struct Widths {
     /// Bytes of a piece of such a file, each with a checksum of its own: what a stream holds in
     /// memory.
     pub large_chunk_bytes: usize,
+    /// Bytes of a block of the file system: holes in value segments take whole ones.
+    pub hole_block_bytes: u64,
     /// Bytes of unflushed log that force a flush, so that recovery is bounded.
     pub replay_bytes_max: u64,
     /// Bytes of edits after which the manifest is rolled into a fresh snapshot.
@@ -55,6 +57,7 @@ impl Widths {
             value_tail_bytes: (memory_budget / 32).min(8 << 20) as usize,
             large_value_bytes: 8 << 20,
             large_chunk_bytes: 1 << 20,
+            hole_block_bytes: 4096,
             replay_bytes_max: 512 << 20,
             manifest_bytes_max: 4 << 20,
             block_bytes: 4096,

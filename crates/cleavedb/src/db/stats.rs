@@ -67,8 +67,11 @@ pub struct KeyspaceStats {
 pub struct ValueStats {
     /// Files.
     pub files: u64,
-    /// Their bytes.
+    /// Their bytes, without the holes in them.
     pub file_bytes: u64,
+    /// Bytes of holes in them: dead values that were given back to the file system, or are about to
+    /// be, as soon as nobody reads them.
+    pub hole_bytes: u64,
     /// Index entries that name records in them; what is in memtables only is not counted yet.
     pub entries: u64,
     /// Bytes of the records that are still their keys' values, as far as is known: exact counts of
@@ -109,8 +112,13 @@ pub struct CollectionStats {
     pub bytes_read: u64,
     /// Bytes of records put again.
     pub bytes_moved: u64,
+    /// Times that dead records of a file were dropped where they were, for the file system to take
+    /// their blocks back, instead of putting the live ones elsewhere.
+    pub files_punched: u64,
     /// Bytes of the files removed.
     pub bytes_freed: u64,
+    /// Bytes given back to the file system out of files that stay.
+    pub bytes_punched: u64,
     /// Records put again.
     pub records_moved: u64,
     /// Records met that were not their key's value any more.
@@ -127,6 +135,8 @@ pub struct Reclaimed {
     pub files: u64,
     /// Their bytes.
     pub bytes_freed: u64,
+    /// Bytes given back to the file system out of files that stay.
+    pub bytes_punched: u64,
     /// Bytes of live values that were put again.
     pub bytes_moved: u64,
     /// Collected files that go once the snapshots are dropped that still read them.
@@ -347,6 +357,7 @@ fn values_of(engine: &Engine) -> ValueStats {
     ValueStats {
         files: figures.files,
         file_bytes: figures.file_bytes,
+        hole_bytes: figures.hole_bytes,
         entries: figures.entries,
         live_bytes: figures.live_bytes,
         large_files: view.values.large().count() as u64,
@@ -368,7 +379,9 @@ fn collection_of(engine: &Engine) -> CollectionStats {
         files_waiting: engine.gc.files_waiting(),
         bytes_read: engine.io.meter.bytes_read(Purpose::Collection),
         bytes_moved: figures.bytes_moved.load(Relaxed),
+        files_punched: figures.punched.load(Relaxed),
         bytes_freed: figures.bytes_freed.load(Relaxed),
+        bytes_punched: engine.io.meter.bytes_punched(Purpose::Collection),
         records_moved: figures.records_moved.load(Relaxed),
         records_dead: figures.records_dead.load(Relaxed),
         races_lost: figures.races_lost.load(Relaxed),
@@ -424,9 +437,9 @@ fn latencies_of(engine: &Engine) -> BTreeMap<String, Histogram> {
 
 impl From<on_demand::Reclaimed> for Reclaimed {
     fn from(done: on_demand::Reclaimed) -> Self {
-        let on_demand::Reclaimed { files, bytes_freed, bytes_moved, files_waiting, is_complete } =
-            done;
-        Self { files, bytes_freed, bytes_moved, files_waiting, is_complete }
+        let on_demand::Reclaimed { files, bytes_freed, bytes_punched, bytes_moved, .. } = done;
+        let on_demand::Reclaimed { files_waiting, is_complete, .. } = done;
+        Self { files, bytes_freed, bytes_punched, bytes_moved, files_waiting, is_complete }
     }
 }
 

@@ -6,6 +6,7 @@ mod basics;
 mod collection;
 mod concurrency;
 mod forged;
+mod holes;
 mod journal;
 mod large;
 mod large_on_disk;

@@ -325,6 +325,7 @@ impl Engine {
         }
         if !self.health.is_stopped() {
             let removed = self.remove_dead_value_files().and_then(|_| self.remove_collected());
+            let removed = removed.and_then(|_| self.drop_dead_runs());
             if let Err(error) = removed {
                 tracing::warn!(%error, "value files that nobody needs stay");
             }
@@ -365,7 +366,7 @@ impl Engine {
         }
     }
 
-    /// Unlinks files that no edit names and no view pins.
+    /// Unlinks files that no edit names and no view pins, and gives back such runs of others.
     pub(crate) fn remove_obsolete(&self) {
         let obsolete = self.obsolete.take();
         if self.health.is_stopped() {
@@ -373,6 +374,7 @@ impl Engine {
             // removes what the manifest does not name. (The stop comes before the queueing.)
             return;
         }
+        self.give_back_runs();
         for (kind, id) in obsolete {
             if kind == FileKind::Table {
                 self.tables.evict(id);

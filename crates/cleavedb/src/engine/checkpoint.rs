@@ -6,8 +6,10 @@
 
 use std::path::Path;
 
+use crate::base::entry::FileId;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::names::{FileKind, file_name};
+use crate::base::runs::{Run, between};
 use crate::base::section::{Section, SectionTag};
 use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
@@ -51,7 +53,8 @@ impl Engine {
             }
         }
         for entry in view.values.iter() {
-            self.link(FileKind::Value, entry.file.id(), target)?;
+            let runs = entry.punched.as_ref().map(|punched| Arc::clone(&punched.runs));
+            self.link_around(FileKind::Value, entry.file.id(), target, &runs.unwrap_or_default())?;
         }
         // Those that only the log names among them; the roll has made these durable.
         for entry in view.values.large() {
@@ -96,31 +99,46 @@ impl Engine {
     }
 
     /// Links one file; copies it where the target is on another file system.
-    fn link(&self, kind: FileKind, id: crate::base::entry::FileId, target: &Path) -> Result<()> {
+    fn link(&self, kind: FileKind, id: FileId, target: &Path) -> Result<()> {
+        self.link_around(kind, id, target, &[])
+    }
+
+    /// [`Self::link`] of a file of which these runs are no part any more: a copy does without. The
+    /// list of files and their runs are of one moment, and the view of that moment is held: what an
+    /// edit drops later is given back only after that, and not where there is another name then.
+    fn link_around(&self, kind: FileKind, id: FileId, target: &Path, runs: &[Run]) -> Result<()> {
         let name = file_name(kind, id);
         let (from, to) = (self.dir.join(&name), target.join(&name));
         match self.io.disk.hard_link(&from, &to) {
             Ok(()) => Ok(()),
             Err(cause) if cause.kind() == std::io::ErrorKind::CrossesDevices => {
-                self.copy(&from, &to).map_err(|cause| Error::io("copying", &from, cause))
+                self.copy(&from, &to, runs).map_err(|cause| Error::io("copying", &from, cause))
             }
             Err(cause) => Err(Error::io("linking", &from, cause)),
         }
     }
 
-    fn copy(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+    fn copy(&self, from: &Path, to: &Path, runs: &[Run]) -> std::io::Result<()> {
         const STEP_BYTES: usize = 1 << 20;
         let source = self.io.disk.open(from, OpenMode::default())?;
         let copy = self.io.disk.create(to, OpenMode::default())?;
         let mut buffer = vec![0; STEP_BYTES];
-        let mut offset = 0;
-        loop {
-            let count = source.read_at(&mut buffer, offset)?;
-            let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
-            copy.write_all_at(bytes, offset)?;
-            self.io.meter.wrote(Purpose::Other, count as u64);
-            offset += count as u64;
+        for part in between(runs, 0, u64::MAX) {
+            let mut offset = part.start;
+            loop {
+                let left = usize::try_from(part.end - offset).unwrap_or(STEP_BYTES);
+                let room = buffer.get_mut(..left.min(STEP_BYTES)).unwrap_or_default();
+                let count = source.read_at(room, offset)?;
+                let Some(bytes) = room.get(..count).filter(|bytes| !bytes.is_empty()) else {
+                    break;
+                };
+                copy.write_all_at(bytes, offset)?;
+                self.io.meter.wrote(Purpose::Other, count as u64);
+                offset += count as u64;
+            }
         }
+        // The last part may be a hole.
+        copy.set_len(source.len()?)?;
         copy.sync_data()
     }
 }

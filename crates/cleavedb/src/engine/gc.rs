@@ -4,7 +4,8 @@
 //! A file is read in order (`collect`); each record that is still its key's value is put again, on
 //! the condition that it still is when that is written (`moves`). Nothing of this is in the
 //! manifest before the file's removal: a crash leaves the file in force and some records twice, and
-//! the next collection finds the old ones dead.
+//! the next collection finds the old ones dead. Where records are large, dead ones leave as holes
+//! instead (`holes`), and nothing is put again.
 //!
 //! Invariants, the rules being those of the design:
 //! GC1 only a file that grows no more and whose seqs are all flushed is touched (R9).
@@ -22,12 +23,13 @@ use crate::base::entry::{FileId, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::marks::mark;
 use crate::base::planted::planted;
-use crate::base::sync::atomic::Ordering;
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::commit::{Task, Work};
 use crate::engine::gc::collect::Collector;
 use crate::engine::gc::estimate::DeadTail;
+use crate::engine::gc::holes::{Planned, Verdict};
 use crate::engine::state::{Draft, Publication};
 use crate::values::edit::ValuesEdit;
 use crate::values::file_table::{TableEntry, ValueFiles};
@@ -40,7 +42,9 @@ mod chunk;
 mod collect;
 mod estimate;
 pub(crate) mod figures;
+mod holes;
 mod large;
+mod look;
 mod moves;
 mod newest;
 pub(crate) mod on_demand;
@@ -56,6 +60,8 @@ const QUIET_PART: u64 = 16;
 #[derive(Default)]
 pub(crate) struct Collection {
     state: Mutex<Known>,
+    /// Set once the file system has refused to punch a hole.
+    refuses_holes: AtomicBool,
 }
 
 #[derive(Default)]
@@ -66,6 +72,8 @@ struct Known {
     moved: Option<(FileId, u64)>,
     /// Collected files that wait to be removed, with their barriers (GC3).
     retiring: BTreeMap<FileId, Seq>,
+    /// Files of which runs are to be dropped.
+    planned: BTreeMap<FileId, Planned>,
     /// Files that could not be collected, with the reason; left alone until somebody asks.
     refused: BTreeMap<FileId, Error>,
     /// What is known of how live the files are.
@@ -85,9 +93,10 @@ struct Known {
 }
 
 impl Collection {
-    /// Collected files that wait to be removed.
+    /// Collected files that wait to be removed, or for a part of them to be dropped.
     pub(crate) fn files_waiting(&self) -> u64 {
-        self.state.lock().retiring.len() as u64
+        let known = self.state.lock();
+        (known.retiring.len() + known.planned.len()) as u64
     }
 
     /// Whether nothing has been written since the last call, but something since the last look:
@@ -108,6 +117,9 @@ impl Collection {
         if known.retiring.contains_key(&id) {
             return 0;
         }
+        if let Some(planned) = known.planned.get(&id) {
+            return planned.live_record_bytes;
+        }
         let share = known.samples.get(&id).and_then(Sample::live_share);
         let moved = known.moved.filter(|(file, _)| *file == id).map_or(0, |(_, bytes)| bytes);
         live_record_bytes(entry, flushed, share).saturating_sub(moved)
@@ -124,11 +136,13 @@ impl Collection {
         drop(current);
     }
 
-    /// Files that wait to be removed, are being collected, or cannot be.
+    /// Files that wait to be removed or for a part of them to be, are being collected, or cannot
+    /// be.
     fn taken(&self) -> Vec<FileId> {
         let known = self.state.lock();
         let current = known.current.as_ref().map(Collector::file);
-        known.retiring.keys().chain(known.refused.keys()).copied().chain(current).collect()
+        let waiting = known.retiring.keys().chain(known.planned.keys());
+        waiting.chain(known.refused.keys()).copied().chain(current).collect()
     }
 }
 
@@ -150,6 +164,7 @@ impl Engine {
             return self.go_on_collecting(collector).map(|()| true);
         }
         let mut has_worked = self.remove_dead_value_files()? | self.remove_collected()?;
+        has_worked |= self.drop_dead_runs()?;
         let is_quiet = self.refresh_estimates()?;
         // Large values that were found dead just now.
         has_worked |= self.remove_collected()?;
@@ -161,7 +176,12 @@ impl Engine {
         let Some(victim) = self.pick_victim() else {
             return Ok(self.compact_dead_indexes()? || has_worked);
         };
-        match self.begin_collection(victim) {
+        let collector = match self.punch_instead(victim) {
+            Ok(Verdict::Settled) => return Ok(true),
+            Ok(Verdict::Move) => self.begin_collection(victim),
+            Err(error) => Err(error),
+        };
+        match collector {
             Ok(collector) => self.go_on_collecting(collector)?,
             Err(error) => self.settle_collection(victim, error)?,
         }
@@ -278,10 +298,12 @@ impl Engine {
         let view = self.view.load_full();
         let files = || removable.iter().filter_map(|&id| view.values.get(id));
         let large = || removable.iter().filter_map(|&id| view.values.get_large(id));
-        let freed: u64 = files().filter_map(|e| e.state.sealed).map(|v| v.sealed.bytes).sum();
+        let freed: u64 = files().map(|entry| entry.file.disk_bytes()).sum();
         let large_freed: u64 = large().filter_map(|e| e.info).map(|info| info.sealed.bytes).sum();
         let freed = freed + large_freed;
-        let dangling: u64 = files().map(|entry| entry.state.refs).sum();
+        // What names dropped runs was counted when these were dropped, as far as it is there still.
+        let gone = |entry: &TableEntry| entry.punched.as_ref().map_or(0, |p| p.records);
+        let dangling: u64 = files().map(|e| e.state.refs.saturating_sub(gone(e))).sum();
         let dangling = dangling + large().map(|entry| entry.refs).sum::<u64>();
         let edits: Vec<_> = removable.iter().map(|&id| ValuesEdit::Removed { id }).collect();
         // Housekeeping may come to the same conclusion at the same time.

@@ -19,10 +19,9 @@ impl Engine {
         }
         let freed: u64 = {
             let view = self.view.load();
-            let files = dead.iter().filter_map(|&id| view.values.get(id));
-            let segments = files.filter_map(|entry| entry.state.sealed);
+            let segments = dead.iter().filter_map(|&id| view.values.get(id));
             let large = dead.iter().filter_map(|&id| view.values.get_large(id)?.info);
-            let segments: u64 = segments.map(|values| values.sealed.bytes).sum();
+            let segments: u64 = segments.map(|entry| entry.file.disk_bytes()).sum();
             segments + large.map(|info| info.sealed.bytes).sum::<u64>()
         };
         let edits: Vec<_> = dead.iter().map(|&id| ValuesEdit::Removed { id }).collect();

@@ -107,6 +107,7 @@ impl Engine {
             let predecessor = self.seal_lane(LaneId::Journal)?;
             self.begin_segment(LaneId::Journal, predecessor)?;
             self.write_options_file();
+            self.drop_runs_again();
             self.balance_memory();
             self.refresh_backlog();
             self.start_timer()?;
@@ -135,7 +136,7 @@ impl Engine {
         let file_ids = Arc::new(FileIds::new(FileId(first_free_id(&io, dir, &state)?)));
         let obsolete = Arc::new(ObsoleteFiles::default());
         let (blocks, tables) = caches(&io, dir, uuid, &settings);
-        let value_context = value_context(&io, dir, uuid, &settings, &obsolete, &blocks);
+        let value_context = value_context(&io, dir, uuid, (&settings, &widths), &obsolete, &blocks);
         let values = described_files(&value_context, &state)?;
         let flushed = state.engine.flushed_seq;
         let value_segments = unflushed_segments(&values, flushed);
@@ -433,7 +434,7 @@ fn value_context(
     io: &Io,
     dir: &Path,
     uuid: [u8; 16],
-    settings: &Settings,
+    (settings, widths): (&Settings, &Widths),
     obsolete: &Arc<ObsoleteFiles>,
     blocks: &Arc<BlockCache>,
 ) -> Arc<ValueContext> {
@@ -445,6 +446,7 @@ fn value_context(
         direct_reads: settings.direct_reads,
         open_files: OpenFiles::new(settings.open_files_max / 2),
         cache: ValueCache::new(blocks),
+        hole_block_bytes: widths.hole_block_bytes,
     })
 }
 

@@ -23,8 +23,10 @@ pub(crate) struct DiskBytes {
 pub(crate) struct ValueFigures {
     /// Files.
     pub(crate) files: u64,
-    /// Their bytes.
+    /// Their bytes, without the holes.
     pub(crate) file_bytes: u64,
+    /// Bytes of holes in them, those among them that are about to be punched.
+    pub(crate) hole_bytes: u64,
     /// Index entries that name records in them.
     pub(crate) entries: u64,
     /// Bytes of the records that are still their keys' values, as far as is known.
@@ -38,7 +40,9 @@ impl Engine {
         let (view, flushed) = (self.view.load(), self.flushed());
         for entry in view.values.iter() {
             figures.files += 1;
-            figures.file_bytes += entry.file.readable();
+            let bytes = entry.disk_bytes();
+            figures.file_bytes += bytes;
+            figures.hole_bytes += entry.file.readable().saturating_sub(bytes);
             figures.entries += entry.state.refs;
             figures.live_bytes += self.gc.live_bytes(entry, flushed);
         }
@@ -107,15 +111,20 @@ impl Engine {
                 FileKind::Journal => written.get(&id).copied().unwrap_or(entry.len),
                 FileKind::Value if id > newest_values => 0,
                 FileKind::Value => match view.values.get(id) {
-                    Some(TableEntry { file, .. }) => file.readable(),
+                    Some(TableEntry { file, .. }) => file.disk_bytes(),
                     None => entry.len,
                 },
                 FileKind::Manifest => self.manifest_bytes.load(Ordering::Relaxed),
                 _ => entry.len,
             };
-            let used = used.min(entry.len);
+            let holes = match kind {
+                FileKind::Value => view.values.get(id).map_or(0, |e| e.file.given_back_bytes()),
+                _ => 0,
+            };
+            let taken = entry.len.saturating_sub(holes);
+            let used = used.min(taken);
             total.written += used;
-            total.set_aside += entry.len - used;
+            total.set_aside += taken - used;
         }
         total
     }

@@ -56,8 +56,8 @@ impl Engine {
         let segments = self.journal.segments();
         let tables: u64 = view.indexes.values().map(|index| index.space().disk_bytes).sum();
         let sealed: u64 = segments.iter().filter_map(|s| s.sealed).map(|s| s.bytes).sum();
-        let values = view.values.iter().filter_map(|entry| entry.state.sealed);
-        let values: u64 = values.map(|values| values.sealed.bytes).sum();
+        let values = view.values.iter().filter(|entry| entry.state.sealed.is_some());
+        let values: u64 = values.map(|entry| entry.disk_bytes()).sum();
         let large: u64 = view.values.large().map(|entry| entry.file.readable()).sum();
         let total_bytes = tables + sealed + values + large;
         let mut collector = Collector { outcome: Outcome::default(), total_bytes, progress };

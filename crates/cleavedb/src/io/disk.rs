@@ -123,6 +123,15 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn batch_mode(&self) -> &'static str;
 }
 
+/// What a file takes of the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Footprint {
+    /// Names that it has.
+    pub(crate) links: u64,
+    /// Bytes of the blocks that hold it.
+    pub(crate) allocated_bytes: u64,
+}
+
 /// An open file. All methods take `&self`; concurrent calls are allowed.
 pub(crate) trait DiskFile: Send + Sync + 'static {
     /// Reads up to `buffer.len()` bytes; 0 at the end of the file.
@@ -137,6 +146,12 @@ pub(crate) trait DiskFile: Send + Sync + 'static {
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Reserves zeroed space up to `len`, growing the file.
     fn allocate(&self, len: u64) -> io::Result<()>;
+    /// Gives back the blocks of a range, which reads as zeros from here on; the length stays. Whole
+    /// blocks only: what is a part of one is overwritten with zeros. `Unsupported` where the file
+    /// system cannot.
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
+    /// How many names the file has, and what it takes of the disk.
+    fn footprint(&self) -> io::Result<Footprint>;
     /// Starts writing back a range without waiting for it.
     fn start_write_back(&self, _offset: u64, _len: u64) {}
     /// Drops a range from the page cache: it will not be read soon.

@@ -45,6 +45,10 @@ pub enum CallKind {
     SetLen,
     /// Reserving space.
     Allocate,
+    /// Giving back a part of a file.
+    Punch,
+    /// Asking for a file's links and room.
+    Footprint,
     /// Renaming.
     Rename,
     /// Removing a file.
@@ -69,8 +73,8 @@ pub enum Fault {
     /// Input/output error, on any call. A write may have written a part, a sync has lost what it
     /// was to make durable; other calls have done nothing.
     Eio,
-    /// No space left, on calls that need space: create, write, allocate, set_len, rename, link,
-    /// create_dir.
+    /// No space left, on calls that need space: create, write, allocate, punch, set_len, rename,
+    /// link, create_dir.
     Enospc,
     /// Interrupted, on reads and writes; when persistent, every second one.
     Eintr,
@@ -78,6 +82,8 @@ pub enum Fault {
     ShortRead,
     /// A write that takes about half of what was given, at least one byte.
     ShortWrite,
+    /// The file system cannot do it, on giving back parts of files.
+    Unsupported,
     /// Too many open files, on calls that open one.
     Emfile,
     /// A read that brings one flipped bit.
@@ -88,7 +94,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every fault that a process lives to see.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Eio,
         Self::Enospc,
         Self::Eintr,
@@ -96,6 +102,7 @@ impl Fault {
         Self::ShortWrite,
         Self::Emfile,
         Self::BitFlip,
+        Self::Unsupported,
     ];
 
     /// Whether a call of this kind can show this fault.
@@ -106,8 +113,16 @@ impl Fault {
             Self::Eio | Self::Kill => true,
             Self::Enospc => matches!(
                 kind,
-                K::Create | K::Write | K::Allocate | K::SetLen | K::Rename | K::Link | K::CreateDir
+                K::Create
+                    | K::Write
+                    | K::Allocate
+                    | K::Punch
+                    | K::SetLen
+                    | K::Rename
+                    | K::Link
+                    | K::CreateDir
             ),
+            Self::Unsupported => kind == K::Punch,
             Self::Eintr => matches!(kind, K::Read | K::Write),
             Self::ShortRead | Self::BitFlip => kind == K::Read,
             Self::ShortWrite => kind == K::Write,
@@ -122,6 +137,7 @@ impl Fault {
             Self::Enospc => Errno::NOSPC.into(),
             Self::Eintr => Errno::INTR.into(),
             Self::Emfile => Errno::MFILE.into(),
+            Self::Unsupported => io::ErrorKind::Unsupported.into(),
             Self::Eio | Self::ShortRead | Self::ShortWrite | Self::BitFlip | Self::Kill => {
                 Errno::IO.into()
             }

@@ -67,6 +67,7 @@ pub(crate) struct Meter {
     written: [AtomicU64; Purpose::ALL.len()],
     read: [AtomicU64; Purpose::ALL.len()],
     reads: [AtomicU64; Purpose::ALL.len()],
+    punched: [AtomicU64; Purpose::ALL.len()],
     batches: AtomicU64,
     held: [AtomicU64; Purpose::ALL.len()],
     tables: AtomicU64,
@@ -83,6 +84,16 @@ impl Meter {
     pub(crate) fn read(&self, purpose: Purpose, bytes: u64) {
         add(&self.read, purpose, bytes);
         add(&self.reads, purpose, 1);
+    }
+
+    /// Notes bytes given back to the file system out of a file that stays.
+    pub(crate) fn punched(&self, purpose: Purpose, bytes: u64) {
+        add(&self.punched, purpose, bytes);
+    }
+
+    /// Bytes given back so far.
+    pub(crate) fn bytes_punched(&self, purpose: Purpose) -> u64 {
+        load(&self.punched, purpose)
     }
 
     /// Notes one submission of many reads at once.

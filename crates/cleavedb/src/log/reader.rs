@@ -7,6 +7,8 @@
 //! R-2 the first frame that does not hold ends the reading: nothing behind it is handed out;
 //! R-3 it is a torn tail only if a crash can have left it (rule F3), and no later frame says
 //!     that it was durable, and the segment was not sealed; everything else is corruption.
+//! R-4 what was given back of a sealed segment is not looked at: the reader goes from the frame
+//!     before it to the one behind it.
 
 use std::path::{Path, PathBuf};
 
@@ -16,6 +18,7 @@ use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
 use crate::base::names::FileKind;
 use crate::base::planted::planted;
+use crate::base::runs::run_at;
 use crate::base::sync::Arc;
 use crate::io::disk::OpenMode;
 use crate::io::meter::Meter;
@@ -24,6 +27,7 @@ use crate::log::format::{
     FRAME_END, FRAME_HEADER_BYTES, FrameHeader, FrameKind, SEGMENT_HEADER_BYTES, Sealed,
     SegmentHeader, body_may_be_torn, header_may_be_torn, header_sector_bytes, is_zero,
 };
+use crate::log::punched::{HeaderSum, Punched};
 use crate::log::writer::Resume;
 
 mod scan;
@@ -101,6 +105,8 @@ pub(crate) struct SegmentReader {
     buffer_offset: u64,
     position: u64,
     checksum: Rolling,
+    punched: Option<Arc<Punched>>,
+    headers: HeaderSum,
     next_seq: Option<Seq>,
     has_footer: bool,
     durable_seq: Seq,
@@ -125,6 +131,17 @@ impl SegmentReader {
     /// Opens a segment and checks its header. A header that a crash cut short is not an error:
     /// [`Self::header`] is then `None` and the end is torn at 0.
     pub(crate) fn open(io: &Io, path: &Path, options: ReadOptions) -> Result<Self> {
+        Self::open_punched(io, path, options, None)
+    }
+
+    /// [`Self::open`] of a sealed segment of which something may have been given back.
+    pub(crate) fn open_punched(
+        io: &Io,
+        path: &Path,
+        options: ReadOptions,
+        punched: Option<Arc<Punched>>,
+    ) -> Result<Self> {
+        debug_assert!(punched.is_none() || options.sealed.is_some());
         let file = io.disk.open(path, OpenMode::default()).map_err(|e| match e.kind() {
             // Whoever asks for it has read of it somewhere on disk.
             std::io::ErrorKind::NotFound => {
@@ -145,6 +162,8 @@ impl SegmentReader {
             buffer_offset: 0,
             position: 0,
             checksum: Rolling::new(seed),
+            punched,
+            headers: HeaderSum::new(seed),
             next_seq: None,
             has_footer: false,
             durable_seq: 0,
@@ -201,6 +220,7 @@ impl SegmentReader {
         if self.end.is_some() {
             return Ok(None);
         }
+        self.pass_over_hole()?;
         let offset = self.position;
         let Some(header) = self.advance()? else {
             return Ok(None);
@@ -220,9 +240,10 @@ impl SegmentReader {
         let cut = bytes.get(..SEGMENT_HEADER_BYTES).is_none_or(|h| h.last() == Some(&0));
         match SegmentHeader::decode(bytes, kind, &uuid, id) {
             Ok(header) => {
-                let mut checksum = self.checksum;
+                let (mut checksum, mut headers) = (self.checksum, self.headers);
                 checksum.update(self.cached(0).get(..SEGMENT_HEADER_BYTES).unwrap_or_default());
-                self.checksum = checksum;
+                headers.add_segment(self.cached(0));
+                (self.checksum, self.headers) = (checksum, headers);
                 self.header = Some(header);
                 self.next_seq = Some(header.first_seq);
                 self.position = SEGMENT_HEADER_BYTES as u64;
@@ -280,6 +301,20 @@ impl SegmentReader {
         Ok(Some(header))
     }
 
+    /// Moves behind what was given back, if that begins at the position; no frame reaches into it.
+    fn pass_over_hole(&mut self) -> Result<()> {
+        let Some(punched) = &self.punched else { return Ok(()) };
+        let Some(run) = run_at(&punched.runs, self.position) else { return Ok(()) };
+        if run.start != self.position {
+            return Err(
+                self.corruption(self.position, "a frame reaches into a hole of the segment")
+            );
+        }
+        mark!("log_hole_passed_over");
+        self.position = run.end;
+        Ok(())
+    }
+
     /// Reads payload and end mark of a frame whose header holds; says what is wrong with them.
     fn check_body(&mut self, at: u64, header: &FrameHeader) -> Result<Option<Bad>> {
         let payload_offset = at + FRAME_HEADER_BYTES as u64;
@@ -327,9 +362,13 @@ impl SegmentReader {
 
     fn accept(&mut self, at: u64, header: &FrameHeader) {
         let bytes = header.frame_bytes();
-        let mut checksum = self.checksum;
-        checksum.update(self.cached(at).get(..bytes as usize).unwrap_or_default());
-        self.checksum = checksum;
+        let (mut checksum, mut headers) = (self.checksum, self.headers);
+        if self.punched.is_some() {
+            headers.add_frame(self.cached(at));
+        } else {
+            checksum.update(self.cached(at).get(..bytes as usize).unwrap_or_default());
+        }
+        (self.checksum, self.headers) = (checksum, headers);
         self.position = at + bytes;
         self.next_seq = Some(header.next_seq());
         self.durable_seq = self.durable_seq.max(header.durable_seq);
@@ -372,9 +411,13 @@ impl SegmentReader {
     }
 
     fn finish(&mut self, end: End) -> Result<Option<FrameHeader>> {
-        if let Some(sealed) = self.sealed_strictly()
-            && self.good_part().sealed != sealed
-        {
+        let is_whole = |sealed: Sealed| match &self.punched {
+            Some(punched) => {
+                self.position == sealed.bytes && self.headers.value() == punched.checksum
+            }
+            None => self.good_part().sealed == sealed,
+        };
+        if !self.sealed_strictly().is_none_or(is_whole) {
             return Err(self.corruption(0, "sealed segment does not match its checksum"));
         }
         self.end = Some(end);

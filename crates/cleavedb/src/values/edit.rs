@@ -1,5 +1,6 @@
-//! The section VALUES of a manifest edit: value files added, sealed and removed, and changes of how
-//! many index entries name each. Pure data; `values::file_table` says what follows from it.
+//! The section VALUES of a manifest edit: value files added, sealed, punched and removed, and
+//! changes of how many index entries name each. Pure data; `values::file_table` says what follows
+//! from it.
 //!
 //! Layout: version (1 byte), then the edits: kind (1 byte), file (varint), and what the kind needs.
 //! A snapshot is written with the same kinds: what to do from nothing to get there.
@@ -9,12 +10,14 @@ use crate::base::entry::{FileId, SEQ_MAX, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::limits::LARGE_VALUE_BYTES_MAX;
 use crate::base::section::{Section, SectionTag};
+use crate::base::sync::Arc;
 use crate::log::footer::Totals;
 use crate::log::format::Sealed;
+use crate::log::punched::Punched;
 use crate::values::large::format::LARGE_BYTES_MIN;
 
 /// Version of the section. On disk: raised by every change.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// What is known of a value file once it does not grow any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +42,7 @@ pub(crate) struct LargeInfo {
 }
 
 /// One change of the value files. On disk: never renumber the kinds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ValuesEdit {
     /// 1: a new file, to which records may be written from here on.
     Added {
@@ -64,6 +67,13 @@ pub(crate) enum ValuesEdit {
     },
     /// 5: the file of one large value, which is complete.
     AddedLarge(LargeInfo),
+    /// 6: what has been given back of a sealed file, all in all.
+    Punched {
+        /// Number of the file.
+        id: FileId,
+        /// The runs, and what is known of the rest.
+        punched: Arc<Punched>,
+    },
 }
 
 impl ValuesEdit {
@@ -78,6 +88,11 @@ impl ValuesEdit {
 
     fn encode_one(&self, out: &mut Vec<u8>) {
         match *self {
+            Self::Punched { id, ref punched } => {
+                out.push(6);
+                put_varint(out, id.0);
+                punched.encode(out);
+            }
             Self::Added { id } => {
                 out.push(1);
                 put_varint(out, id.0);
@@ -167,6 +182,7 @@ impl ValuesEdit {
                 }
                 Ok(Self::AddedLarge(LargeInfo { sealed, value_bytes, seq }))
             }
+            6 => Ok(Self::Punched { id, punched: Arc::new(Punched::decode(reader)?) }),
             other => Err(Error::corruption(format!("unknown edit {other} of value files"))),
         }
     }

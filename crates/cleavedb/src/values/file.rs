@@ -3,7 +3,9 @@
 //! Shared by snapshots of the file table and by readers. Invariants: V1 a file that a durable edit
 //! removed, or that none ever named, is queued for removal when its last holder goes away (rule
 //! F7), and no earlier. V2 a live file is never queued. V3 nothing is read beyond `readable`, which
-//! only grows and never exceeds what was written.
+//! only grows and never exceeds what was written. V4 of a file that an edit dropped runs of there
+//! are several of these, each holding the next one: the runs are queued when the last holder of one
+//! from before the edit, and of all that came before that one, goes away.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -15,6 +17,7 @@ use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
 use crate::base::names::{FileKind, file_name};
 use crate::base::obsolete::ObsoleteFiles;
+use crate::base::runs::{Run, whole_block_bytes};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Arc, ArcSwap, Mutex};
 use crate::io::disk::OpenMode;
@@ -37,6 +40,8 @@ pub(crate) struct ValueContext {
     pub(crate) open_files: OpenFiles,
     /// Values that gets have read.
     pub(crate) cache: ValueCache,
+    /// Bytes of a block of the file system.
+    pub(crate) hole_block_bytes: u64,
 }
 
 /// Where a file keeps its descriptor.
@@ -81,6 +86,22 @@ pub(crate) struct ValueFile {
     handle: SlotArc<Slot>,
     readable: AtomicU64,
     doomed: AtomicBool,
+    holes: SlotArc<Holes>,
+    /// The file from an edit on that dropped these runs.
+    next: Mutex<Option<Next>>,
+}
+
+/// What comes after a file: the same file, and the runs that it is without.
+type Next = (Arc<ValueFile>, Arc<[Run]>);
+
+/// What the disk knows of a file's holes: of the file, so that it is shared by all that stand for
+/// it one after the other.
+#[derive(Debug, Default)]
+struct Holes {
+    /// Bytes that were given back.
+    given_back: AtomicU64,
+    /// They are not given back: the file system cannot, or the file has other names.
+    are_refused: AtomicBool,
 }
 
 impl ValueFile {
@@ -95,7 +116,66 @@ impl ValueFile {
             handle: SlotArc::new(ArcSwap::from_pointee(None)),
             readable: AtomicU64::new(0),
             doomed: AtomicBool::new(true),
+            holes: SlotArc::new(Holes::default()),
+            next: Mutex::new(None),
         })
+    }
+
+    /// The same file for views of after an edit that dropped a part of it; kept by the edit that
+    /// names the file already.
+    pub(crate) fn after_punch(&self) -> Arc<Self> {
+        Arc::new(Self {
+            kind: self.kind,
+            id: self.id,
+            seed: self.seed,
+            path: self.path.clone(),
+            context: Arc::clone(&self.context),
+            handle: SlotArc::new(ArcSwap::from_pointee(None)),
+            readable: AtomicU64::new(self.readable()),
+            doomed: AtomicBool::new(false),
+            holes: SlotArc::clone(&self.holes),
+            next: Mutex::new(None),
+        })
+    }
+
+    /// A durable edit dropped these runs: views from it on have `next`, and once the last holder of
+    /// this one is gone nobody reads them (V4).
+    pub(crate) fn followed_by(&self, next: &Arc<Self>, runs: &Arc<[Run]>) {
+        *self.next.lock() = Some((Arc::clone(next), Arc::clone(runs)));
+    }
+
+    /// The whole blocks in runs that were dropped are given back.
+    pub(crate) fn gave_back(&self, bytes: u64) -> u64 {
+        let before = self.holes.given_back.fetch_max(bytes, Ordering::AcqRel);
+        bytes.saturating_sub(before)
+    }
+
+    /// Dropped runs are not given back, nor will others be.
+    pub(crate) fn refuse_holes(&self) {
+        self.holes.are_refused.store(true, Ordering::Release);
+    }
+
+    /// Whether dropping runs of the file frees nothing.
+    pub(crate) fn refuses_holes(&self) -> bool {
+        self.holes.are_refused.load(Ordering::Acquire)
+    }
+
+    /// Bytes that were given back.
+    pub(crate) fn given_back_bytes(&self) -> u64 {
+        self.holes.given_back.load(Ordering::Acquire)
+    }
+
+    /// Bytes of it that are on disk, as far as it may be read.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        self.readable().saturating_sub(self.given_back_bytes())
+    }
+
+    /// Bytes that giving back these runs frees, or has freed.
+    pub(crate) fn freed_by(&self, runs: &[Run]) -> u64 {
+        match self.refuses_holes() {
+            true => self.given_back_bytes(),
+            false => whole_block_bytes(runs, self.context.hole_block_bytes),
+        }
     }
 
     /// Number of the file.
@@ -177,6 +257,10 @@ impl ValueFile {
 
 impl Drop for ValueFile {
     fn drop(&mut self) {
+        let next = self.next.lock().take();
+        if let Some((_next, runs)) = next {
+            self.context.obsolete.push_runs(self.id, runs);
+        }
         if self.doomed.load(Ordering::Acquire) {
             self.context.obsolete.push(self.kind, self.id);
         }

@@ -10,8 +10,10 @@ use crate::base::entry::{FileId, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
 use crate::base::names::FileKind;
+use crate::base::runs::run_at;
 use crate::base::section::Section;
 use crate::base::sync::Arc;
+use crate::log::punched::Punched;
 use crate::log::separated::SEPARATED_BYTES_MIN;
 use crate::values::edit::{LargeInfo, SealedValues, ValuesEdit};
 use crate::values::file::ValueFile;
@@ -35,6 +37,29 @@ pub(crate) struct TableEntry {
     pub(crate) file: Arc<ValueFile>,
     /// What the manifest says of it.
     pub(crate) state: FileState,
+    /// What was given back of it.
+    pub(crate) punched: Option<Arc<Punched>>,
+}
+
+impl TableEntry {
+    /// Bytes that it takes of the disk once what was dropped of it is given back.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        let sealed = self.state.sealed.map(|values| values.sealed.bytes);
+        let freed = self.punched.as_ref().map_or(0, |punched| self.file.freed_by(&punched.runs));
+        sealed.unwrap_or_else(|| self.file.readable()).saturating_sub(freed)
+    }
+
+    /// What is left of its records, by number and bytes; `None` while it grows.
+    pub(crate) fn records_left(&self) -> Option<(u64, u64)> {
+        let totals = self.state.sealed?.totals;
+        let gone = self.punched.as_ref().map_or((0, 0), |p| (p.records, p.record_bytes));
+        Some((totals.records.saturating_sub(gone.0), totals.record_bytes.saturating_sub(gone.1)))
+    }
+
+    /// Whether what a handle names there was dropped.
+    pub(crate) fn has_dropped(&self, handle: &Handle) -> bool {
+        self.punched.as_ref().is_some_and(|p| run_at(&p.runs, handle.offset).is_some())
+    }
 }
 
 /// The file of one large value.
@@ -116,11 +141,11 @@ impl ValueFiles {
         next
     }
 
-    /// Whether the file that a handle names is there.
+    /// Whether what a handle names is there: its file, and that part of it.
     pub(crate) fn has(&self, handle: &Handle) -> bool {
         match handle.is_large() {
             true => self.get_large(handle.file).is_some(),
-            false => self.get(handle.file).is_some(),
+            false => self.get(handle.file).is_some_and(|entry| !entry.has_dropped(handle)),
         }
     }
 
@@ -148,6 +173,7 @@ impl ValueFiles {
                 ValuesEdit::Counted { id, refs, ref_bytes } => next.count(id, refs, ref_bytes)?,
                 ValuesEdit::Removed { id } => next.remove(id)?,
                 ValuesEdit::AddedLarge(info) => next.add_large(info, file_of)?,
+                ValuesEdit::Punched { id, ref punched } => next.punch(self, id, punched)?,
             }
         }
         Ok(next)
@@ -157,8 +183,13 @@ impl ValueFiles {
     /// names stay on disk, those it dropped go away with their last holder.
     pub(crate) fn settle(&self, before: &Self) {
         for entry in &before.entries {
-            if self.get(entry.file.id()).is_none() {
-                entry.file.doom();
+            match self.get(entry.file.id()) {
+                None => entry.file.doom(),
+                Some(after) if Arc::ptr_eq(&after.file, &entry.file) => {}
+                Some(TableEntry { file, punched, .. }) => {
+                    let runs = punched.as_ref().map(|punched| Arc::clone(&punched.runs));
+                    entry.file.followed_by(file, &runs.unwrap_or_default());
+                }
             }
         }
         for entry in &self.entries {
@@ -182,10 +213,12 @@ impl ValueFiles {
     /// The edits that make this table out of nothing.
     pub(crate) fn edits(&self) -> Vec<ValuesEdit> {
         let mut edits = Vec::with_capacity(3 * self.entries.len());
-        for TableEntry { file, state } in &self.entries {
+        for TableEntry { file, state, punched } in &self.entries {
             let id = file.id();
             edits.push(ValuesEdit::Added { id });
             edits.extend(state.sealed.map(ValuesEdit::Sealed));
+            let punched = punched.as_ref().map(Arc::clone);
+            edits.extend(punched.map(|punched| ValuesEdit::Punched { id, punched }));
             if state.refs > 0 {
                 // Counts far below 2^63: a file of that many bytes cannot be.
                 let (refs, ref_bytes) = (state.refs as i64, state.ref_bytes as i64);
@@ -247,7 +280,7 @@ impl ValueFiles {
         };
         let file = file_of(FileKind::Value, id);
         debug_assert_eq!(file.id(), id);
-        self.entries.insert(at, TableEntry { file, state: FileState::default() });
+        self.entries.insert(at, TableEntry { file, state: FileState::default(), punched: None });
         Ok(())
     }
 
@@ -266,6 +299,24 @@ impl ValueFiles {
         entry.state.sealed = Some(sealed);
         entry.file.raise_readable(sealed.sealed.bytes);
         entry.state.check(id)
+    }
+
+    /// Drops runs of a file. Whoever holds the table `before` goes on reading the file as it was
+    /// there, so that there is one more of it from here on.
+    fn punch(&mut self, before: &Self, id: FileId, punched: &Arc<Punched>) -> Result<()> {
+        let entry = self.named(id)?;
+        let follows = entry.state.sealed.is_some_and(|SealedValues { sealed, totals, .. }| {
+            punched.follows(entry.punched.as_deref(), sealed.bytes, &totals)
+        });
+        if !follows {
+            return Err(refused(id, "has holes that it cannot have"));
+        }
+        let is_read = before.get(id).is_some_and(|known| Arc::ptr_eq(&known.file, &entry.file));
+        if is_read {
+            entry.file = entry.file.after_punch();
+        }
+        entry.punched = Some(Arc::clone(punched));
+        Ok(())
     }
 
     fn count(&mut self, id: FileId, refs: i64, ref_bytes: i64) -> Result<()> {

@@ -117,6 +117,10 @@ impl ValueReader<'_> {
             let message = format!("an entry names {} of {readable} bytes", handle.end());
             return Err(damaged(file, handle.offset, Error::corruption(message)));
         }
+        if entry.has_dropped(handle) {
+            let error = Error::corruption("an entry names a record in a hole of the file");
+            return Err(damaged(file, handle.offset, error));
+        }
         Ok(file)
     }
 

@@ -20,7 +20,7 @@ use crate::values::strategy::RecordPlace;
 /// store make its sum much more exact than each.
 const RECORDS: usize = 64;
 /// Bytes of a record that are read for its key. One with a longer key is left out.
-const HEAD_BYTES: u32 = 512;
+pub(crate) const HEAD_BYTES: u32 = 512;
 
 /// One record.
 struct Sampled {
@@ -37,6 +37,9 @@ pub(crate) struct Sample {
     live: Vec<Sampled>,
     /// Bytes of all records drawn.
     drawn_bytes: u64,
+    /// The share of the file's record bytes that it was drawn of, where some were left out since
+    /// they are known to be dead.
+    drawn_of: Option<f64>,
 }
 
 impl Sample {
@@ -59,6 +62,12 @@ impl Sample {
         Ok(sample)
     }
 
+    /// The sample of records that are known to be live and make this share of the file's record
+    /// bytes, the rest being known to be dead.
+    pub(crate) fn of_share(self, share: f64) -> Self {
+        Self { drawn_of: Some(share), ..self }
+    }
+
     /// Asks about the records that were live so far.
     pub(crate) fn refresh(
         &mut self,
@@ -78,7 +87,11 @@ impl Sample {
     /// The share of the file's record bytes that is live; `None` where nothing could be drawn.
     pub(crate) fn live_share(&self) -> Option<f64> {
         let live: u64 = self.live.iter().map(|sampled| u64::from(sampled.handle.bytes)).sum();
-        (self.drawn_bytes > 0).then(|| live as f64 / self.drawn_bytes as f64)
+        let share = (self.drawn_bytes > 0).then(|| live as f64 / self.drawn_bytes as f64);
+        match self.drawn_of {
+            Some(of) => Some(of * share.unwrap_or(1.0)),
+            None => share,
+        }
     }
 }
 
@@ -92,14 +105,20 @@ fn chosen(lines: &[Line]) -> impl Iterator<Item = &Line> {
     })
 }
 
-/// The key in the first bytes of a record. Whether the record holds is seen when it is collected.
-fn parse(head: &[u8], file: FileId, line: &Line) -> Option<Sampled> {
+/// Keyspace and key in the first bytes of a record. Whether the record holds is not seen.
+pub(crate) fn key_of(head: &[u8]) -> Option<(KeyspaceId, &[u8])> {
     let mut reader = Reader::new(head);
     if reader.u8().ok()? != Kind::PutSeparated as u8 {
         return None;
     }
     let keyspace = KeyspaceId(reader.varint_u32().ok()?);
-    let key = reader.bytes().ok()?.into();
+    Some((keyspace, reader.bytes().ok()?))
+}
+
+/// The record with these first bytes. Whether it holds is seen when it is collected.
+fn parse(head: &[u8], file: FileId, line: &Line) -> Option<Sampled> {
+    let (keyspace, key) = key_of(head)?;
+    let key = key.into();
     let handle = Handle { file, epoch: 0, offset: line.offset, bytes: line.bytes };
     Some(Sampled { keyspace, key, seq: line.seq, handle })
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::base::checksum::KeyedHash;
 use crate::base::error::{Error, Result};
+use crate::base::sync::Arc;
 use crate::io::{DiskFile, Io, Purpose};
 use crate::log::batch::BatchReader;
 use crate::log::footer::{FOOTER_LENGTH_BYTES, Footer, FooterBuilder, Line};
@@ -12,6 +13,7 @@ use crate::log::format::{
     FRAME_END, FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FrameHeader, FrameKind,
     SEGMENT_HEADER_BYTES, Sealed,
 };
+use crate::log::punched::Punched;
 use crate::log::reader::{Frame, ReadOptions, SegmentReader};
 use crate::log::separated::Binding;
 
@@ -91,24 +93,55 @@ pub(crate) fn collect_frame(
     Ok(())
 }
 
-/// Rebuilds the footer of a segment from its records. Reads and checks the whole file, and the
-/// footer in it, if there is one, against what it is to say.
+#[cfg(any(test, feature = "sim"))]
+/// [`scan_punched`] of a segment that is whole.
 pub(crate) fn scan(io: &Io, path: &Path, options: ReadOptions) -> Result<FooterBuilder> {
-    let mut reader = SegmentReader::open(io, path, options)?;
+    scan_punched(io, path, options, None)
+}
+
+/// Rebuilds the footer of a segment from its records, of which some may have been given back. Reads
+/// and checks all that is left of the file, and the footer in it, if there is one, against what it
+/// is to say.
+pub(crate) fn scan_punched(
+    io: &Io,
+    path: &Path,
+    options: ReadOptions,
+    punched: Option<&Arc<Punched>>,
+) -> Result<FooterBuilder> {
+    let mut reader = SegmentReader::open_punched(io, path, options, punched.map(Arc::clone))?;
     let seed = crate::base::checksum::file_seed(&options.uuid, options.id.0);
     let hash = KeyedHash::new(&options.uuid);
     let mut footer = FooterBuilder::default();
     while let Some(frame) = reader.next_frame()? {
         let checked = match frame.header.kind {
             FrameKind::Data => collect_frame(&mut footer, &frame, seed, hash),
-            FrameKind::Footer if footer.encode().as_deref() != Some(frame.payload) => {
-                Err(Error::corruption("the footer says something else than the records"))
+            FrameKind::Footer => {
+                check_footer(&footer, frame.payload, punched.map(|punched| &**punched))
             }
-            FrameKind::Footer | FrameKind::Synced => Ok(()),
+            FrameKind::Synced => Ok(()),
         };
         checked.map_err(|e| e.in_file(path).at_offset(frame.offset))?;
     }
     Ok(footer)
+}
+
+/// A segment's footer must say what its records say; of those that are gone, it says as much as
+/// the manifest does.
+fn check_footer(found: &FooterBuilder, payload: &[u8], punched: Option<&Punched>) -> Result<()> {
+    let agrees = match punched {
+        None => found.encode().as_deref() == Some(payload),
+        Some(punched) => {
+            let stated = Footer::decode(payload)?;
+            let (gone, left) = stated.lines.iter().partition::<Vec<_>, _>(|line| punched.has(line));
+            let gone_bytes: u64 = gone.iter().map(|line: &&Line| u64::from(line.bytes)).sum();
+            let of_left = found.encode().map(|payload| Footer::decode(&payload)).transpose()?;
+            gone.len() as u64 == punched.records
+                && gone_bytes == punched.record_bytes
+                && of_left.is_some_and(|of_left| left.into_iter().eq(of_left.lines.iter()))
+        }
+    };
+    let message = "the footer says something else than the records";
+    if agrees { Ok(()) } else { Err(Error::corruption(message)) }
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ pub(crate) fn context(io: &Io, direct_reads: bool) -> Arc<ValueContext> {
         direct_reads,
         open_files: OpenFiles::new(2),
         cache: ValueCache::new(&Arc::new(BlockCache::new(1 << 20))),
+        hole_block_bytes: 4096,
     })
 }
 

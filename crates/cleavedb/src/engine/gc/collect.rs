@@ -5,6 +5,7 @@
 
 use crate::base::entry::{FileId, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::marks::mark;
 use crate::base::names::FileKind;
 use crate::base::planted::planted;
 use crate::base::sync::Arc;
@@ -43,7 +44,7 @@ impl Engine {
         let Relocation::PutAgain = self.strategy.relocation();
         let entry = self.view.load().values.get(id).cloned();
         let entry = entry.filter(|entry| entry.state.is_settled(self.flushed()));
-        let Some(TableEntry { file, state }) = entry else {
+        let Some(TableEntry { file, state, punched }) = entry else {
             return Err(Error::invalid(format!("value file {id} cannot be collected yet")));
         };
         let options = ReadOptions {
@@ -54,7 +55,10 @@ impl Engine {
             contiguous: false,
             purpose: Purpose::Collection,
         };
-        let reader = SegmentReader::open(&self.io, file.path(), options)?;
+        if punched.is_some() {
+            mark!("gc_moved_after_punch");
+        }
+        let reader = SegmentReader::open_punched(&self.io, file.path(), options, punched)?;
         let (chunk, moves, again) = (Chunk::default(), Moves::new(self), Vec::new());
         Ok(Collector { file, reader, chunk, moves, again, rounds: 0 })
     }

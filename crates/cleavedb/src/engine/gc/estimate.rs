@@ -20,7 +20,7 @@ use crate::log::footer::{Footer, Line};
 use crate::log::reader::ReadOptions;
 use crate::values::file_table::TableEntry;
 use crate::values::sample::Sample;
-use crate::values::segment::{read_footer, scan};
+use crate::values::segment::{read_footer, scan_punched};
 use crate::values::strategy::{Liveness, RecordPlace};
 
 /// A new look is due once this part of the value files' bytes has been written.
@@ -48,7 +48,7 @@ impl Engine {
         let visible = self.visible.load(Ordering::Acquire);
         let files = view.values.iter().map(|entry| &entry.file);
         let large = view.values.large().map(|entry| &entry.file);
-        let all_bytes: u64 = files.chain(large).map(|file| file.readable()).sum();
+        let all_bytes: u64 = files.chain(large).map(|file| file.disk_bytes()).sum();
         let (look, mut samples) = {
             let mut known = self.gc.state.lock();
             let written = appended.saturating_sub(known.looked_bytes);
@@ -95,14 +95,17 @@ impl Engine {
         Ok(matches!(liveness, Liveness::Live { .. }))
     }
 
-    /// The records of a sealed file.
-    fn lines_of(&self, entry: &TableEntry) -> Result<Vec<Line>> {
+    /// The records of a sealed file, but those that were dropped.
+    pub(super) fn lines_of(&self, entry: &TableEntry) -> Result<Vec<Line>> {
         let Some(values) = entry.state.sealed else { return Ok(Vec::new()) };
         let (file, purpose) = (&entry.file, Purpose::Collection);
         let (path, sealed) = (file.path(), &values.sealed);
         let disk_file = file.disk_file()?;
         let footer = read_footer(&self.io, &*disk_file, path, file.seed(), sealed, purpose)?;
-        if let Some(footer) = footer {
+        if let Some(mut footer) = footer {
+            if let Some(punched) = &entry.punched {
+                footer.lines.retain(|line| !punched.has(line));
+            }
             return Ok(footer.lines);
         }
         let options = ReadOptions {
@@ -113,7 +116,7 @@ impl Engine {
             contiguous: false,
             purpose,
         };
-        let payload = scan(&self.io, path, options)?.encode();
+        let payload = scan_punched(&self.io, path, options, entry.punched.as_ref())?.encode();
         payload.map_or(Ok(Vec::new()), |payload| Footer::decode(&payload).map(|f| f.lines))
     }
 

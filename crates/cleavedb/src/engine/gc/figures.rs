@@ -11,6 +11,8 @@ pub(crate) struct CollectionFigures {
     pub(crate) files_removed: AtomicU64,
     /// Files left alone after a failure.
     pub(crate) refused: AtomicU64,
+    /// Times that dead records of a file were dropped in place.
+    pub(crate) punched: AtomicU64,
     /// Bytes of the files removed.
     pub(crate) bytes_freed: AtomicU64,
     /// Bytes of records that were put again.

@@ -20,6 +20,7 @@ use crate::log::separated::{
     SeparatedPut, SeparatedRecord, Slot, copy_separated, encode_separated,
 };
 use crate::values::handle::Handle;
+use crate::values::strategy::holes;
 
 /// Bytes of a batch, one record more at most: short for the writers that wait behind it, long
 /// enough that a file is few commits.
@@ -31,15 +32,27 @@ pub(super) struct Origin {
     pub(super) handle: Handle,
 }
 
-/// The batch in the making.
-pub(super) struct Moves {
-    batch_bytes: usize,
+/// A batch: one frame of its lane.
+#[derive(Default)]
+struct Batch {
     payload: Vec<u8>,
     slots: Vec<Slot>,
     large: Vec<LargePut>,
     origins: Vec<Origin>,
     /// Ends of the records in the payload.
     ends: Vec<usize>,
+}
+
+/// The batches in the making.
+pub(super) struct Moves {
+    batch_bytes: usize,
+    /// A record of this many bytes and more is a batch of its own: so that it can leave as a hole
+    /// once it is dead, whatever its neighbours do.
+    lone_bytes: usize,
+    /// Batches that get no more records.
+    full: Vec<Batch>,
+    /// The one that does.
+    batch: Batch,
     scratch: Vec<u8>,
     /// Bytes of the records that were moved.
     pub(super) moved_bytes: u64,
@@ -50,11 +63,9 @@ impl Moves {
     pub(super) fn new(engine: &Engine) -> Self {
         Self {
             batch_bytes: BATCH_BYTES.min(engine.widths.value_segment_bytes) as usize,
-            payload: Vec::new(),
-            slots: Vec::new(),
-            large: Vec::new(),
-            origins: Vec::new(),
-            ends: Vec::new(),
+            lone_bytes: holes::record_bytes_min(engine.widths.hole_block_bytes) as usize,
+            full: Vec::new(),
+            batch: Batch::default(),
             scratch: Vec::new(),
             moved_bytes: 0,
         }
@@ -68,8 +79,12 @@ impl Moves {
         record: &SeparatedRecord<'_>,
     ) {
         let hash = keyspace.placement.hash.hash(keyspace.id, record.key);
-        let operation = self.origins.len() as u32;
-        self.slots.push(copy_separated(&mut self.payload, operation, record, hash));
+        if record.bytes() >= self.lone_bytes {
+            self.end_batch();
+        }
+        let batch = &mut self.batch;
+        let operation = batch.origins.len() as u32;
+        batch.slots.push(copy_separated(&mut batch.payload, operation, record, hash));
         self.added(origin);
     }
 
@@ -86,12 +101,16 @@ impl Moves {
             let message = format!("a value of {} bytes comes of merging", value.len());
             return Err(crate::base::error::Error::invalid(message));
         }
+        if value.len() >= self.lone_bytes {
+            self.end_batch();
+        }
+        let batch = &mut self.batch;
         if engine.is_large(value.len()) {
             let incoming = Incoming { source: &mut &*value, length: None };
             if let Taken::Large(put) = engine.take_large(keyspace, key, incoming)? {
                 mark!("gc_fold_is_large");
-                encode_large_put(&mut self.payload, keyspace.id, key, &put.handle().encode());
-                self.large.push(put.renumbered(self.origins.len() as u32));
+                encode_large_put(&mut batch.payload, keyspace.id, key, &put.handle().encode());
+                batch.large.push(put.renumbered(batch.origins.len() as u32));
                 self.added(origin);
                 return Ok(());
             }
@@ -101,42 +120,64 @@ impl Moves {
             let hash = placement.hash.hash(keyspace.id, key);
             let compression: Compression = placement.compression;
             let put = SeparatedPut { keyspace: keyspace.id, key, value, compression, hash };
-            let operation = self.origins.len() as u32;
-            let slot = encode_separated(&mut self.payload, operation, &put, &mut self.scratch);
-            self.slots.push(slot);
+            let operation = batch.origins.len() as u32;
+            let slot = encode_separated(&mut batch.payload, operation, &put, &mut self.scratch);
+            batch.slots.push(slot);
         } else {
-            encode_record(&mut self.payload, Kind::Put, keyspace.id, key, value);
+            encode_record(&mut batch.payload, Kind::Put, keyspace.id, key, value);
         }
         self.added(origin);
         Ok(())
     }
 
     fn added(&mut self, origin: Origin) {
-        self.origins.push(origin);
-        self.ends.push(self.payload.len());
+        let batch = &mut self.batch;
+        batch.origins.push(origin);
+        let start = batch.ends.last().copied().unwrap_or(0);
+        let end = batch.payload.len();
+        batch.ends.push(end);
+        if end - start >= self.lone_bytes {
+            self.end_batch();
+        }
+    }
+
+    fn end_batch(&mut self) {
+        if !self.batch.origins.is_empty() {
+            self.full.push(std::mem::take(&mut self.batch));
+        }
+    }
+
+    fn batches(&self) -> impl Iterator<Item = &Batch> {
+        self.full.iter().chain([&self.batch])
     }
 
     /// Whether there is nothing to commit.
     pub(super) fn is_empty(&self) -> bool {
-        self.origins.is_empty()
+        self.batches().all(|batch| batch.origins.is_empty())
     }
 
     /// Whether it is time to commit.
     pub(super) fn are_many(&self) -> bool {
-        self.payload.len() >= self.batch_bytes || !self.large.is_empty()
+        let bytes: usize = self.batches().map(|batch| batch.payload.len()).sum();
+        bytes >= self.batch_bytes || self.batches().any(|batch| !batch.large.is_empty())
     }
 
-    /// Commits the batch; returns the records that dropped out of it, since their keys changed.
+    /// Commits the batches; returns the records that dropped out of them, since their keys changed.
     pub(super) fn commit(&mut self, engine: &Arc<Engine>) -> Result<Vec<Handle>> {
-        if self.origins.is_empty() {
-            return Ok(Vec::new());
+        self.end_batch();
+        let mut again = Vec::new();
+        for batch in std::mem::take(&mut self.full) {
+            again.append(&mut self.commit_one(engine, batch)?);
         }
-        engine.io.limiter.acquire(self.payload.len() as u64);
-        let mut origins = std::mem::take(&mut self.origins);
+        Ok(again)
+    }
+
+    fn commit_one(&mut self, engine: &Arc<Engine>, batch: Batch) -> Result<Vec<Handle>> {
+        let Batch { payload, slots, large, mut origins, ends } = batch;
+        engine.io.limiter.acquire(payload.len() as u64);
         refresh(engine, &mut origins)?;
         let handles: Vec<Handle> = origins.iter().map(|origin| origin.handle).collect();
         let mut start = 0;
-        let ends = std::mem::take(&mut self.ends);
         let list: Vec<Member> = origins
             .into_iter()
             .zip(ends)
@@ -147,15 +188,11 @@ impl Moves {
             .collect();
         let members = Members { list, ..Members::default() };
         let dropped = Arc::clone(&members.dropped);
-        let extra = Extra {
-            large: std::mem::take(&mut self.large),
-            members,
-            purpose: Some(Purpose::Collection),
-            ..Extra::default()
-        };
+        let purpose = Some(Purpose::Collection);
+        let extra = Extra { large, members, purpose, ..Extra::default() };
         let work = Work {
-            payload: std::mem::take(&mut self.payload),
-            slots: std::mem::take(&mut self.slots),
+            payload,
+            slots,
             count: handles.len() as u32,
             // On a full disk only what frees much more than it takes is collected.
             frees_space: engine.reserve.is_given_up(),

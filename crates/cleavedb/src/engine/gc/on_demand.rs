@@ -8,6 +8,7 @@ use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::gc::estimate::DeadTail;
+use crate::io::Purpose;
 
 /// What a call of [`Engine::reclaim`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub(crate) struct Reclaimed {
     pub(crate) files: u64,
     /// Their bytes.
     pub(crate) bytes_freed: u64,
+    /// Bytes given back out of files that stay.
+    pub(crate) bytes_punched: u64,
     /// Bytes of records that were put again.
     pub(crate) bytes_moved: u64,
     /// Collected files that a snapshot keeps.
@@ -79,6 +82,7 @@ impl Engine {
         Reclaimed {
             files: figures.files_removed.load(Ordering::Relaxed),
             bytes_freed: figures.bytes_freed.load(Ordering::Relaxed),
+            bytes_punched: self.io.meter.bytes_punched(Purpose::Collection),
             bytes_moved: figures.bytes_moved.load(Ordering::Relaxed),
             files_waiting: self.gc.files_waiting(),
             is_complete: false,
@@ -91,6 +95,7 @@ impl Reclaimed {
         Self {
             files: self.files - before.files,
             bytes_freed: self.bytes_freed - before.bytes_freed,
+            bytes_punched: self.bytes_punched - before.bytes_punched,
             bytes_moved: self.bytes_moved - before.bytes_moved,
             ..self
         }

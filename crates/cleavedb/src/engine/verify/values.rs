@@ -14,6 +14,7 @@ use crate::engine::verify::Collector;
 use crate::engine::view::View;
 use crate::index::{CursorOptions, IndexView, KeyRange, VerifySink};
 use crate::io::Purpose;
+use crate::log::footer::Totals;
 use crate::log::reader::ReadOptions;
 use crate::values::edit::ValuesEdit;
 use crate::values::file_table::{LargeEntry, TableEntry};
@@ -21,7 +22,7 @@ use crate::values::handle::Handle;
 use crate::values::large::reader::LargeFile;
 use crate::values::reader::Wanted;
 use crate::values::ref_changes::RefChanges;
-use crate::values::segment::scan;
+use crate::values::segment::scan_punched;
 
 /// Values read at a time.
 const BATCH: usize = 128;
@@ -47,10 +48,14 @@ impl Engine {
             contiguous: false,
             purpose: Purpose::Verify,
         };
-        match scan(&self.io, entry.file.path(), options) {
-            Ok(footer) if footer.totals() == values.totals => {
+        let holds = |found: &Totals| match &entry.punched {
+            None => *found == values.totals,
+            Some(_) => entry.records_left() == Some((found.records, found.record_bytes)),
+        };
+        match scan_punched(&self.io, entry.file.path(), options, entry.punched.as_ref()) {
+            Ok(footer) if holds(&footer.totals()) => {
                 collector.outcome.files += 1;
-                collector.checked(entry.file.id(), values.sealed.bytes);
+                collector.checked(entry.file.id(), entry.disk_bytes());
             }
             Ok(_) => {
                 let error = Error::corruption("the manifest says otherwise what the file holds");
@@ -142,12 +147,13 @@ impl Engine {
             if entries.kind() == Kind::PutSeparated {
                 let handle = self.strategy.resolve(entries.value())?;
                 let (key, seq) = (entries.key(), entries.seq());
+                // Where only a part of its file is gone, the entry is counted for it still.
+                self.strategy.born(&handle, found);
                 if self.may_dangle(view, keyspace, key, seq, &handle)? {
                     mark!("verify_met_dangling_entry");
                     entries.next()?;
                     continue;
                 }
-                self.strategy.born(&handle, found);
                 if handle.is_large() {
                     // The file has been read whole: what is left is whether it is this entry's.
                     let wanted = Wanted { handle, keyspace, key, seq };
@@ -172,8 +178,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether an entry names a file that is gone, and may: no view that is asked for now sees it
-    /// (rule R19).
+    /// Whether an entry names what is gone, a file or a part of it, and may: no view that is asked
+    /// for now sees it (rule R19).
     fn may_dangle(
         &self,
         view: &View,

@@ -46,6 +46,7 @@ pub(crate) fn tiny_widths() -> Widths {
         value_tail_bytes: 2 << 10,
         large_value_bytes: 8 << 20,
         large_chunk_bytes: 1 << 20,
+        hole_block_bytes: 4096,
         replay_bytes_max: 1 << 16,
         manifest_bytes_max: 1 << 16,
         block_bytes: 64,

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::base::sync::Arc;
-use crate::io::disk::DiskFile;
+use crate::io::disk::{DiskFile, Footprint};
 use crate::io::fault_disk::{CallKind, Fault, Faults};
 
 /// Passes calls on, unless the plan says otherwise. Has no descriptor, so that batched reads come
@@ -82,6 +82,16 @@ impl DiskFile for FaultFile {
     fn allocate(&self, len: u64) -> io::Result<()> {
         self.faults.check(CallKind::Allocate)?;
         self.inner.allocate(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.faults.check(CallKind::Punch)?;
+        self.inner.punch(offset, len)
+    }
+
+    fn footprint(&self) -> io::Result<Footprint> {
+        self.faults.check(CallKind::Footprint)?;
+        self.inner.footprint()
     }
 
     fn start_write_back(&self, offset: u64, len: u64) {

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::base::runs::Run;
 use crate::base::sync::Arc;
 use crate::io::memory_disk::image::Image;
 use crate::io::memory_disk::state::{
@@ -223,6 +224,7 @@ fn sizes_only<'a>(image: &mut Image, changes: impl Iterator<Item = &'a DataChang
                 }
             }
             DataKind::SetLen(len) => image.set_len(*len),
+            DataKind::Punch { .. } => {}
         }
     }
 }
@@ -238,20 +240,21 @@ fn by_sectors(image: &mut Image, pending: &[DataChange], percent: u64, seeded: &
         match &change.kind {
             DataKind::Write { offset, bytes } => {
                 let mut rest: &[u8] = bytes;
-                let mut at = *offset;
-                while !rest.is_empty() {
-                    let sector = at / SECTOR_BYTES;
-                    let room = (SECTOR_BYTES - at % SECTOR_BYTES) as usize;
-                    let (part, after) = rest.split_at_checked(room).unwrap_or((rest, &[]));
-                    if !frozen.contains(&sector) {
-                        if seeded.chance(percent) {
-                            image.write(at, part);
-                        } else {
-                            frozen.insert(sector);
-                        }
+                for part in sector_parts(*offset, bytes.len() as u64) {
+                    let Some((bytes, after)) = rest.split_at_checked(part.bytes() as usize) else {
+                        break;
+                    };
+                    if reaches(part.start / SECTOR_BYTES, percent, &mut frozen, seeded) {
+                        image.write(part.start, bytes);
                     }
-                    at += part.len() as u64;
                     rest = after;
+                }
+            }
+            DataKind::Punch { offset, len } => {
+                for part in sector_parts(*offset, *len) {
+                    if reaches(part.start / SECTOR_BYTES, percent, &mut frozen, seeded) {
+                        image.punch(part.start, part.bytes());
+                    }
                 }
             }
             DataKind::SetLen(len) if number < sized => {
@@ -264,6 +267,29 @@ fn by_sectors(image: &mut Image, pending: &[DataChange], percent: u64, seeded: &
         }
     }
     image.set_len(lengths.len());
+}
+
+/// The parts of a range that lie in one sector each.
+fn sector_parts(offset: u64, len: u64) -> impl Iterator<Item = Run> {
+    let end = offset.saturating_add(len);
+    let mut start = offset;
+    std::iter::from_fn(move || {
+        let part = Run { start, end: (start - start % SECTOR_BYTES + SECTOR_BYTES).min(end) };
+        start = part.end;
+        (part.start < end).then_some(part)
+    })
+}
+
+/// Whether the next change of a sector reaches the device; once one did not, none does.
+fn reaches(sector: u64, percent: u64, frozen: &mut BTreeSet<u64>, seeded: &mut Seeded) -> bool {
+    if frozen.contains(&sector) {
+        return false;
+    }
+    let reaches = seeded.chance(percent);
+    if !reaches {
+        frozen.insert(sector);
+    }
+    reaches
 }
 
 /// The changes of names that survive.

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::base::sync::Arc;
-use crate::io::disk::DiskFile;
+use crate::io::disk::{DiskFile, Footprint};
 use crate::io::memory_disk::MemoryDisk;
 use crate::io::memory_disk::state::{DataChange, DataKind, InodeId};
 
@@ -31,6 +31,7 @@ impl MemoryFile {
         let end = match &kind {
             DataKind::Write { offset, bytes } => offset.saturating_add(bytes.len() as u64),
             DataKind::SetLen(len) => *len,
+            DataKind::Punch { .. } => 0,
         };
         if end > FILE_BYTES_MAX {
             return Err(io::ErrorKind::FileTooLarge.into());
@@ -41,7 +42,7 @@ impl MemoryFile {
             let kind = fitting(kind, file.live.len().saturating_add(room))?;
             let written = match &kind {
                 DataKind::Write { bytes, .. } => bytes.len(),
-                DataKind::SetLen(_) => 0,
+                DataKind::SetLen(_) | DataKind::Punch { .. } => 0,
             };
             kind.apply(Arc::make_mut(&mut file.live));
             file.pending.push(DataChange { call, kind });
@@ -105,6 +106,18 @@ impl DiskFile for MemoryFile {
             return Ok(());
         }
         self.change(DataKind::SetLen(len)).map(|_| ())
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.change(DataKind::Punch { offset, len }).map(|_| ())
+    }
+
+    fn footprint(&self) -> io::Result<Footprint> {
+        let state = self.disk.shared.state.lock();
+        let mut links = 0;
+        state.visit_files(&mut |_, inode, _| links += u64::from(inode == self.inode));
+        let allocated_bytes = state.file(self.inode)?.live.allocated_bytes();
+        Ok(Footprint { links, allocated_bytes })
     }
 
     fn fail_sync(&self) {

@@ -5,6 +5,8 @@
 //!
 //! I1: a page absent from `pages` reads as zeros. I2: bytes at and behind `len` are zeros.
 
+use std::collections::BTreeSet;
+
 use crate::base::sync::Arc;
 use crate::io::aligned::copy_prefix;
 
@@ -18,6 +20,8 @@ type Page = [u8; PAGE_BYTES];
 pub(super) struct Image {
     len: u64,
     pages: Vec<Option<Arc<Page>>>,
+    /// Pages that were given back as a whole, and not written since.
+    punched: BTreeSet<usize>,
 }
 
 /// One page's part of a byte range.
@@ -93,6 +97,7 @@ impl Image {
         if len < self.len {
             let kept = len.div_ceil(PAGE_BYTES as u64) as usize;
             self.pages.truncate(kept);
+            drop(self.punched.split_off(&((len / PAGE_BYTES as u64) as usize)));
             let tail = (len % PAGE_BYTES as u64) as usize;
             if tail != 0
                 && let Some(Some(page)) = self.pages.get_mut(kept.saturating_sub(1))
@@ -102,6 +107,30 @@ impl Image {
             }
         }
         self.len = len;
+    }
+
+    /// Gives back what whole pages there are in a range, and fills the rest of it with zeros; what
+    /// lies behind the end is left as it is.
+    pub(super) fn punch(&mut self, offset: u64, len: u64) {
+        let len = self.len.saturating_sub(offset).min(len) as usize;
+        for piece in pieces(offset, len) {
+            if piece.len == PAGE_BYTES {
+                if let Some(page) = self.pages.get_mut(piece.page) {
+                    *page = None;
+                }
+                self.punched.insert(piece.page);
+            } else if let Some(Some(page)) = self.pages.get_mut(piece.page)
+                && let Some(bytes) =
+                    Arc::make_mut(page).get_mut(piece.start..piece.start + piece.len)
+            {
+                bytes.fill(0);
+            }
+        }
+    }
+
+    /// The length without what was given back.
+    pub(super) fn allocated_bytes(&self) -> u64 {
+        self.len.saturating_sub((self.punched.len() * PAGE_BYTES) as u64)
     }
 
     /// All bytes.
@@ -132,6 +161,7 @@ impl Image {
         if self.pages.len() <= number {
             self.pages.resize(number + 1, None);
         }
+        self.punched.remove(&number);
         let page = self.pages[number].get_or_insert_with(|| Arc::new([0; PAGE_BYTES]));
         Arc::make_mut(page)
     }

@@ -39,6 +39,11 @@ pub(super) enum DataKind {
     },
     /// A cut, an extension or an allocation.
     SetLen(u64),
+    /// Blocks given back.
+    Punch {
+        offset: u64,
+        len: u64,
+    },
 }
 
 impl DataKind {
@@ -47,6 +52,7 @@ impl DataKind {
         match self {
             Self::Write { offset, bytes } => image.write(*offset, bytes),
             Self::SetLen(len) => image.set_len(*len),
+            Self::Punch { offset, len } => image.punch(*offset, *len),
         }
     }
 }
@@ -233,11 +239,12 @@ impl State {
         });
     }
 
-    /// Bytes that files may still grow by. As on a real disk, an unlinked file takes no room.
+    /// Bytes that files may still grow by. As on a real disk, an unlinked file takes no room, nor
+    /// does a hole.
     pub(super) fn room(&self) -> u64 {
         let Some(capacity) = self.capacity else { return u64::MAX };
         let mut used = 0;
-        self.visit_files(&mut |_, _, file| used += file.live.len());
+        self.visit_files(&mut |_, _, file| used += file.live.allocated_bytes());
         capacity.saturating_sub(used)
     }
 

@@ -356,3 +356,38 @@ fn a_full_disk_cuts_a_write_short_and_takes_more_once_there_is_room() {
     assert_eq!(other.write_at(&[4; 60], 0).unwrap(), 60);
     assert_eq!(disk.crash_image(CrashMode::All, 0).room(), u64::MAX);
 }
+
+#[test]
+fn a_hole_may_or_may_not_survive_and_nothing_else_changes() {
+    let (disk, file) = disk_with("a", &[1; 20_000]);
+    disk.set_capacity(Some(21_000));
+    file.punch(4096, 8192 + 100).unwrap();
+    assert_eq!((file.len().unwrap(), disk.room()), (20_000, 1000 + 8192));
+    let zeros = |bytes: &[u8]| -> BTreeSet<usize> {
+        bytes.iter().enumerate().filter(|(_, byte)| **byte == 0).map(|(at, _)| at).collect()
+    };
+    assert_eq!(zeros(&disk.contents("a")), (4096..12_388).collect());
+    let (mut whole, mut none, mut partial) = (0, 0, 0);
+    for mode in CrashMode::ALL {
+        for seed in 0..50 {
+            let bytes = disk.crash_image(mode, seed).contents("a");
+            assert_eq!(bytes.len(), 20_000);
+            let zeros = zeros(&bytes);
+            assert!(zeros.iter().all(|at| (4096..12_388).contains(at)), "{mode:?}");
+            match zeros.len() {
+                8292 => whole += 1,
+                0 => none += 1,
+                _ => partial += 1,
+            }
+        }
+    }
+    assert!(whole > 20 && none > 20 && partial > 5, "{whole} {none} {partial}");
+    file.sync_data().unwrap();
+    let image = disk.crash_image(CrashMode::None, 0);
+    assert_eq!(zeros(&image.contents("a")).len(), 8292, "a sync covers it");
+    disk.hard_link(Path::new("a"), Path::new("b")).unwrap();
+    let footprint = file.footprint().unwrap();
+    assert_eq!((footprint.links, footprint.allocated_bytes), (2, 20_000 - 8192));
+    file.write_all_at(&[2; 10], 4096).unwrap();
+    assert_eq!(file.footprint().unwrap().allocated_bytes, 20_000 - 4096, "it fills again");
+}

@@ -10,7 +10,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::base::marks::mark;
 use crate::io::aligned::{AlignedBuffer, copy_prefix, is_direct_aligned};
-use crate::io::disk::{DIRECT_ALIGN, DiskFile};
+use crate::io::disk::{DIRECT_ALIGN, DiskFile, Footprint};
 
 /// Most bytes one bounced read brings; longer reads take several.
 const BOUNCE_BYTES_MAX: usize = 1 << 20;
@@ -141,6 +141,28 @@ impl DiskFile for NativeFile {
             }
             Err(e) => Err(e.into()),
         }
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match retry_on_intr(|| rustix::fs::fallocate(&self.main, flags, offset, len)) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                mark!("punch_refused_by_file_system");
+                Err(io::ErrorKind::Unsupported.into())
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn footprint(&self) -> io::Result<Footprint> {
+        /// The unit in which a file's blocks are counted, whatever the block is.
+        const UNIT_BYTES: u64 = 512;
+        let stat = rustix::fs::fstat(&self.main)?;
+        let units = u64::try_from(stat.st_blocks).unwrap_or(0);
+        #[allow(clippy::useless_conversion, reason = "narrower on other machines")]
+        let links = u64::try_from(stat.st_nlink).unwrap_or(u64::MAX);
+        Ok(Footprint { links, allocated_bytes: units.saturating_mul(UNIT_BYTES) })
     }
 
     #[expect(unsafe_code, reason = "rustix has no sync_file_range")]

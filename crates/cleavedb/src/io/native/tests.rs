@@ -332,3 +332,37 @@ fn a_batch_reports_each_reads_own_error() {
         }
     }
 }
+
+#[test]
+fn a_hole_gives_blocks_back_and_reads_as_zeros() {
+    let (disk, root) = (NativeDisk::new(), directory());
+    let path = root.path().join("file");
+    let bytes = pattern(1 << 20);
+    file_of(&disk, &path, &bytes);
+    let file = disk.open_write(&path).unwrap();
+    let before = file.footprint().unwrap();
+    assert_eq!(before.links, 1);
+    match file.punch(8192, 512 << 10) {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            println!("skipped: the file system of {} punches no holes", root.path().display());
+            return;
+        }
+        punched => punched.unwrap(),
+    }
+    file.sync_data().unwrap();
+    let mut wanted = bytes;
+    wanted[8192..8192 + (512 << 10)].fill(0);
+    let mut found = vec![1; 1 << 20];
+    for direct in [false, true] {
+        disk.open(&path, mode(direct)).unwrap().read_exact_at(&mut found, 0).unwrap();
+        assert!(found == wanted, "direct {direct}");
+    }
+    assert_eq!(file.len().unwrap(), 1 << 20, "the length stays");
+    disk.hard_link(&path, &root.path().join("link")).unwrap();
+    let after = file.footprint().unwrap();
+    assert_eq!(after.links, 2);
+    assert!(after.allocated_bytes + (500 << 10) <= before.allocated_bytes, "{before:?} {after:?}");
+    file.punch(8192, 512 << 10).unwrap();
+    let again = file.footprint().unwrap();
+    assert_eq!(again.allocated_bytes, after.allocated_bytes, "once more does no harm");
+}

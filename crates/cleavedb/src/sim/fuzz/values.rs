@@ -127,6 +127,7 @@ pub(super) fn context_of(io: Io, path: &Path) -> Arc<ValueContext> {
         direct_reads: false,
         open_files: OpenFiles::new(2),
         cache: ValueCache::new(&Arc::new(BlockCache::new(1 << 20))),
+        hole_block_bytes: 4096,
     })
 }
 

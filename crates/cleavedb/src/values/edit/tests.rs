@@ -1,6 +1,7 @@
 //! Round trips and hostile sections.
 
 use super::*;
+use crate::base::runs::Run;
 use proptest::prelude::*;
 
 pub(crate) fn any_edit() -> impl Strategy<Value = ValuesEdit> {
@@ -17,6 +18,9 @@ pub(crate) fn any_edit() -> impl Strategy<Value = ValuesEdit> {
                 ValuesEdit::AddedLarge(LargeInfo { sealed, value_bytes, seq })
             }
         ),
+        (1..50u64, crate::log::punched::tests::any_punched()).prop_map(|(id, punched)| {
+            ValuesEdit::Punched { id: FileId(id), punched: Arc::new(punched) }
+        }),
         sealed.prop_map(|(id, records, checksum, smallest_seq, keys, extra)| {
             let totals = Totals {
                 records,
@@ -60,7 +64,7 @@ fn sections_that_no_engine_writes_are_refused() {
     let kind = |payload: &[u8]| ValuesEdit::decode(payload).unwrap_err().kind();
     assert_eq!(kind(&[]), ErrorKind::Corruption);
     assert_eq!(kind(&[VERSION + 1]), ErrorKind::Unsupported, "a later version");
-    assert_eq!(kind(&[VERSION, 6, 1]), ErrorKind::Corruption, "an unknown edit");
+    assert_eq!(kind(&[VERSION, 7, 1]), ErrorKind::Corruption, "an unknown edit");
     assert_eq!(kind(&[VERSION, 1, 0]), ErrorKind::Corruption, "file zero");
     let totals = Totals {
         records: 1,
@@ -111,6 +115,9 @@ fn golden_section() {
     };
     let sealed = Sealed { id: FileId(15), bytes: 5000, checksum: 0xdead_beef };
     let large = Sealed { id: FileId(22), bytes: 9_000_137, checksum: 0xabad_cafe };
+    let runs = [Run { start: 80, end: 1190 }, Run { start: 3000, end: 4200 }];
+    let punched =
+        Punched { runs: runs.into(), records: 2, record_bytes: 2200, checksum: 0xfeed_f00d };
     let edits = [
         ValuesEdit::Sealed(SealedValues { sealed, last_seq: 47, totals }),
         ValuesEdit::Added { id: FileId(21) },
@@ -118,11 +125,12 @@ fn golden_section() {
         ValuesEdit::Counted { id: FileId(12), refs: -2, ref_bytes: -2100 },
         ValuesEdit::Removed { id: FileId(9) },
         ValuesEdit::AddedLarge(LargeInfo { sealed: large, value_bytes: 9_000_000, seq: 48 }),
+        ValuesEdit::Punched { id: FileId(15), punched: Arc::new(punched) },
     ];
     let payload = ValuesEdit::encode(&edits).payload;
     let mut dump = String::new();
     let mut lines = Annotator::new(&payload, &mut dump);
-    lines.field(1, "version 2");
+    lines.field(1, "version 3");
     lines.field(2, "sealed: file 15");
     lines.field(2 + 5, "5000 bytes, checksum deadbeef");
     lines.field(1, "last seq 47");
@@ -138,7 +146,13 @@ fn golden_section() {
     lines.field(2, "large value added: file 22");
     lines.field(4 + 5, "9000137 bytes, checksum abadcafe");
     lines.field(4 + 1, "9000000 of the value, seq 48");
+    lines.field(2, "punched: file 15");
+    lines.field(1 + 2, "2 records of 2200 bytes are gone");
+    lines.field(5, "checksum of the headers left feedf00d");
+    lines.field(1, "2 runs");
+    lines.field(1 + 2, "from byte 80 on, 1110 bytes");
+    lines.field(2 + 2, "1810 bytes behind it, 1200 bytes");
     assert!(lines.rest().is_empty());
     assert_eq!(ValuesEdit::decode(&payload).unwrap(), edits);
-    check_golden("values-section", 2, &payload, &dump);
+    check_golden("values-section", 3, &payload, &dump);
 }

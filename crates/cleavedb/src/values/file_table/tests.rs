@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::base::names::FileKind;
+use crate::base::runs::Run;
 use crate::io::Io;
 use crate::log::footer::Totals;
 use crate::log::format::Sealed;
@@ -11,6 +12,9 @@ use crate::log::testing::{disk, io};
 use crate::values::file::ValueContext;
 use crate::values::testing::{applied, context};
 use proptest::prelude::*;
+
+/// Ends of what was dropped, by file.
+type Dropped = BTreeMap<u64, u64>;
 
 type Model = BTreeMap<u64, FileState>;
 
@@ -33,6 +37,13 @@ fn sealed(id: u64, records: u64) -> SealedValues {
     SealedValues { sealed, last_seq: records + 5, totals }
 }
 
+/// The first so many records of a file are dropped, one run for all.
+fn holes(id: u64, records: u64) -> ValuesEdit {
+    let run = Run { start: 80, end: 80 + (records + 1) * 141 };
+    let punched = Punched { runs: [run].into(), records, record_bytes: records * 100, checksum: 7 };
+    ValuesEdit::Punched { id: FileId(id), punched: Arc::new(punched) }
+}
+
 /// Edits of which many are right.
 fn any_edit() -> impl Strategy<Value = ValuesEdit> {
     let count = |id, refs: i64| {
@@ -43,12 +54,13 @@ fn any_edit() -> impl Strategy<Value = ValuesEdit> {
         4 => (1..6u64).prop_map(|id| ValuesEdit::Added { id: FileId(id) }),
         3 => (1..6u64, 5..8u64).prop_map(|(id, n)| ValuesEdit::Sealed(sealed(id, n))),
         6 => (1..6u64, -4..9i64).prop_map(move |(id, refs)| count(id, refs)),
+        3 => (1..6u64, 0..6u64).prop_map(|(id, n)| holes(id, n)),
         1 => (1..6u64).prop_map(|id| ValuesEdit::Removed { id: FileId(id) }),
     ]
 }
 
 /// What an edit does to a plain map; `None` where it contradicts it.
-fn expected(model: &mut Model, edit: &ValuesEdit) -> Option<()> {
+fn expected(model: &mut Model, dropped: &mut Dropped, edit: &ValuesEdit) -> Option<()> {
     match *edit {
         ValuesEdit::Added { id } => match model.insert(id.0, FileState::default()) {
             None => Some(()),
@@ -78,8 +90,21 @@ fn expected(model: &mut Model, edit: &ValuesEdit) -> Option<()> {
                 && bytes <= bytes_room)
                 .then_some(())
         }
-        ValuesEdit::Removed { id } => model.remove(&id.0)?.sealed.map(|_| ()),
+        ValuesEdit::Removed { id } => {
+            dropped.remove(&id.0);
+            model.remove(&id.0)?.sealed.map(|_| ())
+        }
         ValuesEdit::AddedLarge(_) => None,
+        // Each drops more than the one before: what the first run holds says it all.
+        ValuesEdit::Punched { id, ref punched } => {
+            let (state, dropped) = (model.get(&id.0)?, dropped.entry(id.0).or_default());
+            let end = punched.runs[0].end;
+            let fits = state.sealed.is_some_and(|s| {
+                end <= s.sealed.bytes && punched.records <= s.totals.records && *dropped <= end
+            });
+            *dropped = end;
+            fits.then_some(())
+        }
     }
 }
 
@@ -92,15 +117,16 @@ proptest! {
     fn edits_do_what_they_do_to_a_plain_map(edits in proptest::collection::vec(any_edit(), 0..60)) {
         let (_io, context) = world();
         let mut table = ValueFiles::default();
-        let mut model = Model::new();
+        let (mut model, mut dropped) = (Model::new(), Dropped::new());
         for edit in &edits {
             let mut next = model.clone();
-            let wanted = expected(&mut next, edit);
+            let mut next_dropped = dropped.clone();
+            let wanted = expected(&mut next, &mut next_dropped, edit);
             let pinned: Vec<_> = table.iter().map(|entry| entry.file.clone()).collect();
             match applied(&context, &table, std::slice::from_ref(edit)) {
                 Ok(after) => {
                     prop_assert!(wanted.is_some(), "{:?} is accepted", edit);
-                    model = next;
+                    (model, dropped) = (next, next_dropped);
                     table = after;
                 }
                 Err(error) => prop_assert!(wanted.is_none(), "{:?}: {}", edit, error),
@@ -108,7 +134,9 @@ proptest! {
             prop_assert_eq!(&states(&table), &model);
             for file in pinned {
                 if let Some(entry) = table.get(file.id()) {
-                    prop_assert!(Arc::ptr_eq(&entry.file, &file), "a file is one object");
+                    let is_same = Arc::ptr_eq(&entry.file, &file);
+                    let is_punched = matches!(edit, ValuesEdit::Punched { .. });
+                    prop_assert!(is_same || is_punched, "a file is one object");
                 }
             }
         }
@@ -123,7 +151,9 @@ proptest! {
         // All in one edit, or not at all.
         let whole = applied(&context, &ValueFiles::default(), &edits);
         let mut model = Model::new();
-        let wanted = edits.iter().try_for_each(|edit| expected(&mut model, edit).ok_or(()));
+        let mut dropped = Dropped::new();
+        let expected = |edit| expected(&mut model, &mut dropped, edit);
+        let wanted = edits.iter().map(expected).try_for_each(|outcome| outcome.ok_or(()));
         prop_assert_eq!(whole.is_ok(), wanted.is_ok());
     }
 }
@@ -209,6 +239,7 @@ fn decisions_see_what_the_table_knows() {
         is_dead: false,
         is_settled: true,
         is_taken: false,
+        is_punched: false,
     };
     assert_eq!(figures(1, 15), wanted);
     assert_eq!(figures(1, 14), FileFigures { is_settled: false, ..wanted });
@@ -251,7 +282,7 @@ fn a_large_value_comes_in_with_its_record_and_goes_with_its_entry() {
     assert!(table.without_large(FileId(4)).get_large(FileId(4)).is_some(), "it is named");
     assert!(unnamed.without_large(FileId(4)).get_large(FileId(4)).is_none());
     for wrong in [counted(1, 1000), counted(-1, -999), counted(-2, -2000)] {
-        assert!(applied(&context, &table, &[wrong]).is_err(), "{wrong:?}");
+        assert!(applied(&context, &table, std::slice::from_ref(&wrong)).is_err(), "{wrong:?}");
     }
     assert!(applied(&context, &table, &[ValuesEdit::AddedLarge(large(4, 9))]).is_err());
     let unused = applied(&context, &table, &[counted(-1, -1000)]).unwrap();
@@ -261,4 +292,55 @@ fn a_large_value_comes_in_with_its_record_and_goes_with_its_entry() {
     gone.settle(&unused);
     drop((unused, table, unnamed, file));
     assert_eq!(context.obsolete.take(), [(FileKind::Large, FileId(4))]);
+}
+
+#[test]
+fn whoever_reads_a_file_reads_it_as_it_was() {
+    let (_io, context) = world();
+    let full = [ValuesEdit::Added { id: FileId(1) }, ValuesEdit::Sealed(sealed(1, 6))];
+    let first = applied(&context, &ValueFiles::default(), &full).unwrap();
+    let second = applied(&context, &first, &[holes(1, 0)]).unwrap();
+    let third = applied(&context, &second, &[holes(1, 3)]).unwrap();
+    let file_of = |table: &ValueFiles| table.get(FileId(1)).unwrap().file.clone();
+    let files = [file_of(&first), file_of(&second), file_of(&third)];
+    assert!(!Arc::ptr_eq(&files[0], &files[1]) && !Arc::ptr_eq(&files[1], &files[2]));
+    assert_eq!(files[2].readable(), files[0].readable());
+    let at = |offset| Handle { file: FileId(1), epoch: 0, offset, bytes: 20 };
+    assert!(first.has(&at(100)) && !second.has(&at(100)) && second.has(&at(300)));
+    assert!(!third.has(&at(300)) && third.has(&at(700)));
+    let (left, again) = (third.get(FileId(1)).unwrap().records_left(), third.edits());
+    assert_eq!(left, Some((3, sealed(1, 6).totals.record_bytes - 300)));
+    let reopened = applied(&context, &ValueFiles::default(), &again).unwrap();
+    assert_eq!(reopened.edits(), again);
+    drop(reopened);
+    assert!(context.obsolete.is_empty(), "a file that is read, or in force, stays whole");
+
+    // A view in the middle ends first, then the oldest one: only then may anything go.
+    let [oldest, middle, newest] = files;
+    drop((second, middle));
+    assert!(context.obsolete.is_empty());
+    let held = newest.freed_by(&[Run { start: 0, end: 8192 }]);
+    assert_eq!((held, newest.given_back_bytes()), (8192, 0));
+    drop(first);
+    assert!(context.obsolete.is_empty(), "somebody reads the oldest");
+    drop(oldest);
+    let ends: Vec<u64> = context.obsolete.take_runs().iter().map(|(_, r)| r[0].end).collect();
+    assert_eq!(ends, [80 + 141, 80 + 4 * 141]);
+    assert!(context.obsolete.take().is_empty());
+
+    let gone = applied(&context, &third, &[ValuesEdit::Removed { id: FileId(1) }]).unwrap();
+    drop((third, newest));
+    assert_eq!(context.obsolete.take(), [(FileKind::Value, FileId(1))]);
+    drop(gone);
+}
+
+#[test]
+fn an_edit_that_comes_to_nothing_removes_no_file() {
+    let (_io, context) = world();
+    let full = [ValuesEdit::Added { id: FileId(1) }, ValuesEdit::Sealed(sealed(1, 6))];
+    let table = applied(&context, &ValueFiles::default(), &full).unwrap();
+    let next = table.apply(&[holes(1, 3)], &mut |_, _| panic!("it is there")).unwrap();
+    drop(next);
+    assert!(context.obsolete.is_empty(), "it was not durable");
+    assert!(table.get(FileId(1)).unwrap().punched.is_none());
 }

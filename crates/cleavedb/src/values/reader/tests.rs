@@ -320,6 +320,7 @@ fn native(io: &Io, dir: &std::path::Path, direct_reads: bool) -> (ValueContext, 
         direct_reads,
         open_files: OpenFiles::new(2),
         cache: ValueCache::new(&Arc::new(BlockCache::new(1 << 20))),
+        hole_block_bytes: 4096,
     };
     (context, written, sealed.bytes)
 }

@@ -11,6 +11,7 @@ use crate::base::error::Result;
 use crate::values::handle::Handle;
 use crate::values::ref_changes::RefChanges;
 
+pub(crate) mod holes;
 pub(crate) mod space;
 pub(crate) mod wisckey;
 

@@ -14,7 +14,6 @@
 //! that the index knows wholly are touched (rules R8, R9).
 
 use crate::base::entry::{FileId, Seq};
-use crate::values::edit::SealedValues;
 use crate::values::file_table::{LargeEntry, TableEntry};
 use crate::values::strategy::Strategy;
 
@@ -27,6 +26,9 @@ const PACED_PERCENT: u64 = 100;
 /// A file is worth collecting if its own share is at least this: half of where collection is due,
 /// so that some file always is when it is due (G1).
 const WORTH_PERCENT: u64 = DUE_PERCENT / 2;
+/// One with holes, of which the rest is hard to get, is worth it only from here on, the most that
+/// G1 allows: if all files were just below it, collection would not be due.
+const PUNCHED_WORTH_PERCENT: u64 = DUE_PERCENT;
 
 /// Bytes that a live record needs in any file besides its own: its line in the footer.
 const ENTRY_BYTES: u64 = 16;
@@ -53,6 +55,8 @@ pub(crate) struct FileFigures {
     pub(crate) is_settled: bool,
     /// Whether it is being collected, or waits to be removed.
     pub(crate) is_taken: bool,
+    /// Whether dead records of it were given back as holes.
+    pub(crate) is_punched: bool,
 }
 
 impl FileFigures {
@@ -65,16 +69,16 @@ impl FileFigures {
         is_taken: bool,
     ) -> Self {
         let state = &entry.state;
-        let sealed_bytes = state.sealed.map(|sealed| sealed.sealed.bytes);
-        let file_bytes = sealed_bytes.unwrap_or_else(|| entry.file.readable());
+        let file_bytes = entry.disk_bytes();
         Self {
             id: entry.file.id(),
             file_bytes,
-            live_bytes: needed_bytes(state.refs, state.ref_bytes, state.sealed, live_share)
+            live_bytes: needed_bytes(state.refs, state.ref_bytes, entry.records_left(), live_share)
                 .min(file_bytes),
             is_dead: state.is_dead(flushed),
             is_settled: state.is_settled(flushed),
             is_taken,
+            is_punched: entry.punched.is_some(),
         }
     }
 
@@ -84,33 +88,36 @@ impl FileFigures {
         let is_dead = entry.is_dead(flushed);
         let live_bytes = if is_dead { 0 } else { file_bytes };
         let is_settled = entry.is_settled(flushed);
-        Self { id: entry.file.id(), file_bytes, live_bytes, is_dead, is_settled, is_taken }
+        let (id, is_punched) = (entry.file.id(), false);
+        Self { id, file_bytes, live_bytes, is_dead, is_settled, is_taken, is_punched }
     }
 
-    fn garbage_bytes(&self) -> u64 {
+    /// Bytes that are neither needed nor spoken for.
+    pub(super) fn garbage_bytes(&self) -> u64 {
         if self.is_settled { self.file_bytes.saturating_sub(self.live_bytes) } else { 0 }
     }
 
     /// Whether putting its live records elsewhere costs little beside what that frees.
-    fn is_mostly_dead(&self) -> bool {
+    pub(super) fn is_mostly_dead(&self) -> bool {
         let (parts, of) = MOSTLY_DEAD;
         self.garbage_bytes() / parts >= self.file_bytes / of && self.garbage_bytes() > FILE_BYTES
     }
 }
 
-/// Bytes that the live records of a file need in whatever file they stand.
-fn needed_bytes(
+/// Bytes that the live records of a file need in whatever file they stand, of so many that are
+/// left in it by number and bytes.
+pub(super) fn needed_bytes(
     refs: u64,
     ref_bytes: u64,
-    sealed: Option<SealedValues>,
+    records_left: Option<(u64, u64)>,
     live_share: Option<f64>,
 ) -> u64 {
     if refs == 0 {
         return 0;
     }
     let known = ref_bytes.saturating_add(refs.saturating_mul(ENTRY_BYTES));
-    let estimated = sealed.zip(live_share).map(|(SealedValues { totals, .. }, share)| {
-        let all = totals.record_bytes.saturating_add(totals.records.saturating_mul(ENTRY_BYTES));
+    let estimated = records_left.zip(live_share).map(|((records, record_bytes), share)| {
+        let all = record_bytes.saturating_add(records.saturating_mul(ENTRY_BYTES));
         (all as f64 * share) as u64
     });
     known.min(estimated.unwrap_or(u64::MAX)).saturating_add(FILE_BYTES)
@@ -120,13 +127,13 @@ fn needed_bytes(
 /// everything up to `flushed` is in the index and an estimate says that `live_share` is live.
 /// What the index does not know wholly yet counts as live, as it does when collection is decided.
 pub(crate) fn live_record_bytes(entry: &TableEntry, flushed: Seq, live_share: Option<f64>) -> u64 {
-    let Some(SealedValues { totals, .. }) = entry.state.sealed else {
+    let Some((_, record_bytes)) = entry.records_left() else {
         return entry.file.readable();
     };
     if !entry.state.is_settled(flushed) {
-        return totals.record_bytes;
+        return record_bytes;
     }
-    let estimated = live_share.map(|share| (totals.record_bytes as f64 * share) as u64);
+    let estimated = live_share.map(|share| (record_bytes as f64 * share) as u64);
     entry.state.ref_bytes.min(estimated.unwrap_or(u64::MAX))
 }
 
@@ -253,10 +260,11 @@ pub(crate) fn worthwhile(
 }
 
 /// Whether collecting a file frees enough of it (G2).
-fn is_worth_it(file: &FileFigures, limits: &SpaceLimits) -> bool {
+pub(super) fn is_worth_it(file: &FileFigures, limits: &SpaceLimits) -> bool {
     let garbage = file.garbage_bytes();
     let own = allowed(file.live_bytes, limits);
-    garbage > 0 && is_share(garbage, own, WORTH_PERCENT)
+    let worth = if file.is_punched { PUNCHED_WORTH_PERCENT } else { WORTH_PERCENT };
+    garbage > 0 && is_share(garbage, own, worth)
 }
 
 /// Garbage that these limits allow beside so many live bytes.

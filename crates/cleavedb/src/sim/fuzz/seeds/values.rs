@@ -5,11 +5,14 @@ use crate::base::compress::Compression;
 use crate::base::entry::{FileId, KeyspaceId, Kind};
 use crate::base::error::Result;
 use crate::base::names::FileKind;
+use crate::base::runs::Run;
 use crate::base::section::SectionTag;
+use crate::base::sync::Arc;
 use crate::io::Purpose;
 use crate::log::batch::encode_record;
 use crate::log::footer::FooterBuilder;
 use crate::log::format::{FRAME_HEADER_BYTES, FrameRef, Sealed};
+use crate::log::punched::Punched;
 use crate::log::separated::{Binding, SeparatedPut, Slot, encode_separated};
 use crate::log::writer::{AppendError, SegmentSpec, SegmentWriter, ValueFrame};
 use crate::values::edit::{LargeInfo, SealedValues, ValuesEdit};
@@ -151,10 +154,13 @@ pub(super) fn values(all: &mut Vec<Seed>) -> Result<()> {
     let totals = footer.totals();
     let sealed_large = Sealed { id: FileId(8), bytes: 1100, checksum: 0xabad_cafe };
     let large = LargeInfo { sealed: sealed_large, value_bytes: 1000, seq: 21 };
+    let runs = [Run { start: 80, end: 200 }, Run { start: 300, end: 400 }].into();
+    let punched = Punched { runs, records: 1, record_bytes: 40, checksum: 7 };
     let section = ValuesEdit::encode(&[
         ValuesEdit::Added { id: FileId(5) },
         ValuesEdit::Sealed(SealedValues { sealed, last_seq: 20, totals }),
         ValuesEdit::Counted { id: FileId(5), refs: 2, ref_bytes: totals.record_bytes as i64 },
+        ValuesEdit::Punched { id: FileId(5), punched: Arc::new(punched) },
         ValuesEdit::Counted { id: FileId(4), refs: -1, ref_bytes: -60 },
         ValuesEdit::Added { id: FileId(6) },
         ValuesEdit::Counted { id: FileId(5), refs: -2, ref_bytes: -(totals.record_bytes as i64) },

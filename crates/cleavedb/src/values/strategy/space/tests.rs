@@ -13,7 +13,8 @@ fn limits(amplification_max: f64) -> SpaceLimits {
 fn file(id: u64, file_bytes: u64, live_bytes: u64) -> FileFigures {
     let is_dead = live_bytes == 0;
     let id = FileId(id);
-    FileFigures { id, file_bytes, live_bytes, is_dead, is_settled: true, is_taken: false }
+    let (is_settled, is_taken, is_punched) = (true, false, false);
+    FileFigures { id, file_bytes, live_bytes, is_dead, is_settled, is_taken, is_punched }
 }
 
 fn any_file() -> impl Strategy<Value = FileFigures> {
@@ -25,6 +26,7 @@ fn any_file() -> impl Strategy<Value = FileFigures> {
             is_dead: live == 0 && settled > 1,
             is_settled: settled > 1,
             is_taken: taken == 0,
+            is_punched: taken % 2 == 1,
         },
     )
 }
