@@ -326,6 +326,7 @@ fn records_of_every_size_come_back_from_a_real_disk_direct_or_not() {
             dir: dir.path().to_owned(),
             uuid: crate::log::testing::UUID,
             obsolete: Default::default(),
+            hole_block_bytes: 4096,
             direct_reads: direct,
             open_files: OpenFiles::new(2),
             cache: crate::values::cache::ValueCache::new(&crate::base::sync::Arc::new(
