@@ -30,6 +30,8 @@ mod shuttle_tests;
 mod side;
 mod table;
 
+use std::ops::Deref;
+
 use crossbeam_utils::CachePadded;
 
 use crate::base::entry::{KeyspaceId, Seq};
@@ -294,8 +296,8 @@ impl Locator {
 
     /// Begins the touches of a flush whose memtable was frozen before the oldest live snapshot was
     /// asked for (rule R4).
-    pub(crate) fn begin_flush(&self, oldest_snapshot: Option<Seq>) -> FlushTouches<'_> {
-        FlushTouches { locator: self, touched: 0, oldest_snapshot }
+    pub(crate) fn begin_flush(&self, oldest_snapshot: Option<Seq>) -> FlushTouches<&Self> {
+        FlushTouches::begin(self, oldest_snapshot)
     }
 
     /// Drops the links of chains that no live snapshot needs.
@@ -350,15 +352,21 @@ impl Locator {
 }
 
 /// A flush's touches, from the first one until its index is published (LO-1). Dropped before that,
-/// the flush has failed: its places stay, for they hold what its memtable holds.
-pub(crate) struct FlushTouches<'a> {
-    locator: &'a Locator,
+/// the flush has failed: its places stay, for they hold what its memtable holds. `L` borrows the
+/// locator or shares it.
+pub(crate) struct FlushTouches<L: Deref<Target = Locator>> {
+    locator: L,
     /// Shards touched, one bit each.
     touched: u64,
     oldest_snapshot: Option<Seq>,
 }
 
-impl FlushTouches<'_> {
+impl<L: Deref<Target = Locator>> FlushTouches<L> {
+    /// [`Locator::begin_flush`] for whoever keeps the touches beside the locator.
+    pub(crate) fn begin(locator: L, oldest_snapshot: Option<Seq>) -> Self {
+        Self { locator, touched: 0, oldest_snapshot }
+    }
+
     /// Replaces what may be the key's with the place of its separated value, or takes it out, for
     /// an inline value, a delete, and a place that an entry cannot name. `superseding` is the
     /// smallest seq of the key in the flush. What was replaced is added to `replaced`: versions of
@@ -395,7 +403,7 @@ impl FlushTouches<'_> {
     }
 }
 
-impl Drop for FlushTouches<'_> {
+impl<L: Deref<Target = Locator>> Drop for FlushTouches<L> {
     fn drop(&mut self) {
         for (number, slot) in self.locator.slots.iter().enumerate() {
             if self.touched >> number & 1 == 1 {

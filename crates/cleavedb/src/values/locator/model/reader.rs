@@ -1,5 +1,7 @@
 //! A reader in sub-steps: note, view, candidates, records, answer, offer.
 
+use std::sync::Arc;
+
 use crate::base::entry::Seq;
 use crate::values::locator::place::Place;
 use crate::values::locator::{Note, Offer, Refusal, Verdict};
@@ -58,7 +60,7 @@ impl Reader {
                 }
             }
             Stage::Answered(place, met) => {
-                let locator = world.locator;
+                let locator = Arc::clone(&world.locator);
                 let offer = world.with_key(key, |key| locator.offer(key, note, place, &met));
                 world.mark(match offer {
                     Offer::Inserted => "offer_inserted",

@@ -1,10 +1,11 @@
 //! Flush and garbage collection in sub-steps; anything may come between any two.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::base::entry::{FileId, Seq};
-use crate::values::locator::FlushTouches;
 use crate::values::locator::place::Place;
+use crate::values::locator::{FlushTouches, Locator};
 
 use super::Lapse;
 use super::world::{Manifest, Operation, Record, What, World};
@@ -25,7 +26,7 @@ pub(super) struct Flush {
     stage: Stage,
     /// Keys that are not touched yet: newest operation and the seq that supersedes.
     pending: Vec<(Operation, Seq)>,
-    touches: Option<FlushTouches<'static>>,
+    touches: Option<FlushTouches<Arc<Locator>>>,
     edit: u64,
 }
 
@@ -128,7 +129,7 @@ impl World {
 
     fn begin_touches(&mut self, keyspace: usize, flush: &mut Flush) {
         let oldest = self.snapshots.iter().min().copied();
-        flush.touches = Some(self.locator.begin_flush(oldest));
+        flush.touches = Some(FlushTouches::begin(Arc::clone(&self.locator), oldest));
         let mut keys: BTreeMap<u8, (Operation, Seq)> = BTreeMap::new();
         for op in &self.frozen[keyspace] {
             let (newest, _) = keys.entry(op.key).or_insert((*op, op.seq));
@@ -254,7 +255,7 @@ impl World {
             }
             Move::Swing => {
                 let Some((record, old, new)) = task.moved.pop() else { return };
-                let locator = self.locator;
+                let locator = Arc::clone(&self.locator);
                 let has_swung =
                     self.with_key(record.key, |key| locator.swing(key, &old, Some(new)));
                 self.mark(if has_swung { "swing" } else { "swing_of_nothing" });

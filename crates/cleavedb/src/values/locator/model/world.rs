@@ -87,7 +87,7 @@ pub(super) struct World {
     pub(super) random: Seeded,
     pub(super) profile: Profile,
     pub(super) lapse: Option<Lapse>,
-    pub(super) locator: &'static Locator,
+    pub(super) locator: Arc<Locator>,
     settings: Settings,
     hashes: Vec<u64>,
     names: Vec<Vec<u8>>,
@@ -140,7 +140,7 @@ impl World {
             random,
             profile,
             lapse,
-            locator: Box::leak(Box::new(Locator::new(settings, Generation(0)))),
+            locator: Arc::new(Locator::new(settings, Generation(0))),
             settings,
             hashes,
             names: (0..KEYS_MAX).map(|key| vec![b'k', key]).collect(),
@@ -348,7 +348,7 @@ impl World {
             Locator::new(self.settings, stamp)
         };
         self.sum_figures();
-        self.locator = Box::leak(Box::new(locator));
+        self.locator = Arc::new(locator);
         self.begin_container();
     }
 
