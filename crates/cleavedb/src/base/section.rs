@@ -24,6 +24,9 @@ impl SectionTag {
     /// Value files added, sealed and removed, and how many index entries name each.
     pub(crate) const VALUES: Self = Self(7);
 
+    /// What holds for the whole store from its creation on: the strategy.
+    pub(crate) const STORE: Self = Self(8);
+
     /// Whether this build knows the tag: every constant above is listed here.
     pub(crate) fn is_known(self) -> bool {
         matches!(
@@ -35,6 +38,7 @@ impl SectionTag {
                 | Self::JOURNAL
                 | Self::FACTS
                 | Self::VALUES
+                | Self::STORE
         )
     }
 

@@ -18,6 +18,7 @@ mod shuttle_tests;
 mod tests;
 
 pub use crate::engine::settings::{Durability, IndexKind};
+pub use crate::values::strategy::kind::StrategyKind;
 pub use batch::Batch;
 pub use cursor::Cursor;
 pub use database::Db;

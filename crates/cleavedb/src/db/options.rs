@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::engine::settings::{Durability, IndexKind, KeyspaceSettings, Settings};
 use crate::io::Io;
 use crate::io::context::native_io;
+use crate::values::strategy::kind::StrategyKind;
 
 /// How to open a database. Build one, set what differs, call [`Options::open`].
 #[derive(Clone)]
@@ -32,6 +33,7 @@ pub struct Options {
     pub(crate) direct_writes: bool,
     pub(crate) open_files_max: usize,
     pub(crate) reserve_bytes: u64,
+    pub(crate) strategy: Option<StrategyKind>,
     pub(crate) space_amplification_max: f64,
     pub(crate) merge_operators: Vec<Arc<dyn MergeOperator>>,
     #[cfg(feature = "sim")]
@@ -56,6 +58,7 @@ impl Default for Options {
             direct_writes: false,
             open_files_max: 512,
             reserve_bytes: 64 << 20,
+            strategy: None,
             space_amplification_max: 1.25,
             merge_operators: Vec::new(),
             #[cfg(feature = "sim")]
@@ -156,6 +159,15 @@ impl Options {
         /// Collection begins at 60 % of the garbage allowed, is urgent at 85 %, and slows writers
         /// down at 100 %. Two segments of garbage (128 MiB) are allowed in any case.
         space_amplification_max: f64
+    }
+
+    /// How separated values are kept, found and collected. Default: [`StrategyKind::Wisckey`] for a
+    /// new database, and for an existing one whatever it was created with. Fixed at creation:
+    /// `Mismatch` where the database has another.
+    #[must_use]
+    pub fn strategy(mut self, strategy: StrategyKind) -> Self {
+        self.strategy = Some(strategy);
+        self
     }
 
     /// Registers a merge operator by its name; keyspaces refer to it. The built-in operators are
@@ -268,6 +280,7 @@ impl Options {
             direct_writes: self.direct_writes,
             open_files_max: self.open_files_max,
             reserve_bytes: self.reserve_bytes,
+            strategy: self.strategy,
             space_amplification_max: self.space_amplification_max,
             operators: self.merge_operators,
         }

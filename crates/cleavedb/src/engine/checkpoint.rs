@@ -56,6 +56,9 @@ impl Engine {
             let runs = entry.punched.as_ref().map(|punched| Arc::clone(&punched.runs));
             self.link_around(FileKind::Value, entry.file.id(), target, &runs.unwrap_or_default())?;
         }
+        for entry in view.values.containers() {
+            self.link(FileKind::ValueTable, entry.container.id(), target)?;
+        }
         // Those that only the log names among them; the roll has made these durable.
         for entry in view.values.large() {
             self.link(FileKind::Large, entry.file.id(), target)?;

@@ -15,6 +15,7 @@ use crate::engine::state::EngineEdit;
 use crate::index::section_keyspace;
 use crate::manifest::Edit;
 use crate::values::edit::ValuesEdit;
+use crate::values::strategy::kind::StrategyKind;
 
 /// The state that the edits describe.
 #[derive(Default)]
@@ -29,6 +30,8 @@ pub(crate) struct Described {
     pub(crate) segments: VecDeque<Segment>,
     /// What was said of value files, in order; the file table says whether it can be true.
     pub(crate) values: Vec<ValuesEdit>,
+    /// How separated values are kept.
+    pub(crate) strategy: StrategyKind,
     /// Sections of each keyspace's index, in order.
     pub(crate) indexes: BTreeMap<KeyspaceId, Vec<Section>>,
 }
@@ -50,6 +53,7 @@ impl Described {
                         edit.apply(&mut state.segments)?;
                     }
                 }
+                SectionTag::STORE => state.strategy = StrategyKind::decode(&section.payload)?,
                 SectionTag::VALUES => state.values.extend(ValuesEdit::decode(&section.payload)?),
                 SectionTag::LSM | SectionTag::NAIVE => state.apply_index(section)?,
                 _ => {}

@@ -41,6 +41,7 @@ impl Engine {
         };
         line("crate_version", format!("{:?}", env!("CARGO_PKG_VERSION")));
         line("format_version", FORMAT_VERSION.to_string());
+        line("strategy", format!("{:?}", self.strategy_kind.name()));
         line("sync_interval_ms", settings.sync_interval.as_millis().to_string());
         line("memory_budget_bytes", settings.memory_budget.to_string());
         line("direct_reads", settings.direct_reads.to_string());

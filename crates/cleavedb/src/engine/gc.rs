@@ -34,6 +34,7 @@ use crate::engine::state::{Draft, Publication};
 use crate::values::edit::ValuesEdit;
 use crate::values::file_table::{TableEntry, ValueFiles};
 use crate::values::sample::Sample;
+use crate::values::strategy::{AsksIndex, Collects};
 use crate::values::strategy::space::{
     FileFigures, Plan, Space, SpaceLimits, Urgency, live_record_bytes, plan, worthwhile,
 };
@@ -261,6 +262,20 @@ impl Engine {
             return None;
         }
         victims.iter().find(|id| is_cheap(id)).copied()
+    }
+
+    /// How records are judged by what the index says.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the strategy never asks it: garbage collection does not come here.
+    pub(crate) fn asks_index(&self) -> Result<&dyn AsksIndex> {
+        match self.strategy.collection() {
+            Collects::ByIndex(asks) => Ok(asks),
+            Collects::ByFacts => {
+                let name = self.strategy.name();
+                Err(Error::invalid(format!("strategy {name} asks no index about its records")))
+            }
+        }
     }
 
     /// What the user allows.

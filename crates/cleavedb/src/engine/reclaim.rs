@@ -22,7 +22,12 @@ impl Engine {
             let segments = dead.iter().filter_map(|&id| view.values.get(id));
             let large = dead.iter().filter_map(|&id| view.values.get_large(id)?.info);
             let segments: u64 = segments.map(|entry| entry.file.disk_bytes()).sum();
-            segments + large.map(|info| info.sealed.bytes).sum::<u64>()
+            let containers = view.values.containers().filter(|entry| {
+                let mut files = view.values.files_in(entry.container.id());
+                files.any(|file| dead.contains(&file.id))
+            });
+            let containers: u64 = containers.map(|entry| entry.container.sealed().bytes).sum();
+            segments + containers + large.map(|info| info.sealed.bytes).sum::<u64>()
         };
         let edits: Vec<_> = dead.iter().map(|&id| ValuesEdit::Removed { id }).collect();
         // Housekeeping may run twice at a time.
@@ -47,6 +52,11 @@ impl Engine {
         older.next_back();
         let dead = older.filter(|entry| entry.state.is_dead(flushed));
         let large = values.large().filter(|entry| entry.is_dead(flushed));
-        dead.map(|entry| entry.file.id()).chain(large.map(|entry| entry.file.id())).collect()
+        // Those of a container all together: its records go only with it.
+        let is_dead = |id: FileId| values.refs_in(id).0 == 0;
+        let containers = values.containers().map(|entry| entry.container.id());
+        let moved = containers.filter(|&id| is_dead(id)).flat_map(|id| values.files_in(id));
+        let dead = dead.map(|entry| entry.file.id()).chain(large.map(|entry| entry.file.id()));
+        dead.chain(moved.map(|file| file.id)).collect()
     }
 }

@@ -49,12 +49,17 @@ use crate::table::cache::TableCache;
 use crate::values::cache::ValueCache;
 use crate::values::file::{OpenFiles, ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
-use crate::values::strategy::wisckey::Wisckey;
+use crate::values::strategy::kind::StrategyKind;
+use crate::values::table::reader::LoadedIndexes;
 use crate::values::tail_buffer::TailBuffer;
 
 /// File numbers skipped at open: more than can have been given out between the last durable edit
 /// and a crash, so that no number is used twice (rule F6) even where a file's name was lost.
 const FILE_IDS_SKIPPED: u64 = 1_000;
+
+/// The part of the memory budget that key indexes of value tables may take: of values of 1 KiB some
+/// eight records share an entry, so this much serves 200 times as many bytes of values.
+const INDEX_BUDGET_PART: u64 = 16;
 
 impl Engine {
     /// Opens the database in `dir`.
@@ -82,6 +87,7 @@ impl Engine {
         };
         tracing::debug!(format_version = recovered.format_version, "manifest read");
         let state = Described::from_edits(recovered.edits).map_err(|e| e.in_file(dir))?;
+        check_strategy(state.strategy, &settings).map_err(|e| e.in_file(dir))?;
         let next_file_id = state.engine.next_file_id;
         let engine = Self::build(io, dir, settings, widths, recovered.uuid, state, manifest)?;
         engine.manifest_bytes.store(recovered.bytes, Ordering::Relaxed);
@@ -163,7 +169,8 @@ impl Engine {
             large: LargeFiles::default(),
             value_tail: TailBuffer::new(widths.value_tail_bytes),
             value_context,
-            strategy: Arc::new(Wisckey),
+            strategy: state.strategy.strategy(),
+            strategy_kind: state.strategy,
             manifest: Mutex::new(manifest),
             manifest_bytes: AtomicU64::new(0),
             catalogue: Mutex::new(Catalogue::default()),
@@ -256,6 +263,8 @@ impl Engine {
         }
         named.extend(self.journal.segments().into_iter().map(|s| (FileKind::Journal, s.id)));
         named.extend(view.values.iter().map(|entry| (FileKind::Value, entry.file.id())));
+        let containers = view.values.containers();
+        named.extend(containers.map(|entry| (FileKind::ValueTable, entry.container.id())));
         named.extend(view.values.large().map(|entry| (FileKind::Large, entry.file.id())));
         named.sort_unstable();
         named
@@ -371,26 +380,42 @@ fn find_or_create(io: &Io, dir: &Path, settings: &Settings) -> Result<Option<Box
         State::Absent | State::Unfinished if !may_create => return Err(absent()),
         State::Absent => {
             sync_folders(io, dir)?;
-            create(io, dir)?;
+            create(io, dir, settings)?;
         }
         State::Unfinished => {
             mark!("creation_restarted");
             sync_folders(io, dir)?;
             manifest::clear_unfinished(io, dir)?;
-            create(io, dir)?;
+            create(io, dir, settings)?;
         }
     }
     Ok(Some(lock))
 }
 
 /// Creates an empty database, crash-atomically.
-fn create(io: &Io, dir: &Path) -> Result<()> {
+fn create(io: &Io, dir: &Path, settings: &Settings) -> Result<()> {
     let uuid = io.clock.unique();
     manifest::begin_creation(io, dir, &uuid).map_err(AppendError::into_error)?;
     let first = EngineEdit { flushed_seq: 0, next_file_id: manifest::FIRST_MANIFEST.0 + 1 };
-    let snapshot = vec![first.encode(), KeyspaceEdit::encode(&[]), JournalEdit::encode(&[])];
+    let snapshot = vec![
+        first.encode(),
+        settings.strategy.unwrap_or_default().encode(),
+        KeyspaceEdit::encode(&[]),
+        JournalEdit::encode(&[]),
+    ];
     Manifest::create(io, dir, uuid, snapshot).map_err(AppendError::into_error)?;
     Ok(())
+}
+
+/// What was recorded must match what is asked for, where something is asked for.
+fn check_strategy(recorded: StrategyKind, settings: &Settings) -> Result<()> {
+    match settings.strategy {
+        Some(asked) if asked != recorded => {
+            let message = format!("the database was created with strategy {recorded}, not {asked}");
+            Err(Error::new(ErrorKind::Mismatch, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn list(io: &Io, dir: &Path) -> Result<Vec<crate::io::disk::DirEntry>> {
@@ -447,6 +472,7 @@ fn value_context(
         open_files: OpenFiles::new(settings.open_files_max / 2),
         cache: ValueCache::new(blocks),
         hole_block_bytes: widths.hole_block_bytes,
+        table_indexes: LoadedIndexes::new(settings.memory_budget / INDEX_BUDGET_PART),
     })
 }
 

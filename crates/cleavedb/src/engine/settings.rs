@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::compress::Compression;
 use crate::base::merge_operator::{SharedOperator, operators};
+use crate::values::strategy::kind::StrategyKind;
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
@@ -68,6 +69,8 @@ pub(crate) struct Settings {
     pub(crate) open_files_max: usize,
     /// Bytes given up when the disk is full.
     pub(crate) reserve_bytes: u64,
+    /// How separated values are to be kept; `None`: as they are, or the default at creation.
+    pub(crate) strategy: Option<StrategyKind>,
     /// Bytes of value files by bytes of live records, at most.
     pub(crate) space_amplification_max: f64,
     /// The user's merge operators; the built-in ones need no registration.

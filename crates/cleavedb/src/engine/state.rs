@@ -38,6 +38,7 @@ use crate::values::edit::ValuesEdit;
 use crate::values::file::{ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
 use crate::values::strategy::Strategy;
+use crate::values::strategy::kind::StrategyKind;
 use crate::values::tail_buffer::TailBuffer;
 
 /// One open database.
@@ -69,6 +70,8 @@ pub(crate) struct Engine {
     pub(crate) value_context: Arc<ValueContext>,
     /// How separated values are kept.
     pub(crate) strategy: Arc<dyn Strategy>,
+    /// Which one that is.
+    pub(crate) strategy_kind: StrategyKind,
     /// Number of the newest table of value files that a view has been published with.
     pub(crate) newest_value_table: AtomicU64,
     /// The list of files; `None` when read-only.
@@ -280,6 +283,7 @@ impl Engine {
         }
         let mut sections = vec![
             self.engine_edit(self.flushed.load(Ordering::Acquire)),
+            self.strategy_kind.encode(),
             KeyspaceEdit::encode(&keyspaces),
             JournalEdit::encode(&journal),
         ];

@@ -46,6 +46,13 @@ impl Engine {
             figures.entries += entry.state.refs;
             figures.live_bytes += self.gc.live_bytes(entry, flushed);
         }
+        for entry in view.values.containers() {
+            figures.files += 1;
+            figures.file_bytes += entry.container.sealed().bytes;
+            let (refs, ref_bytes) = view.values.refs_in(entry.container.id());
+            figures.entries += refs;
+            figures.live_bytes += ref_bytes.min(entry.totals.record_bytes);
+        }
         figures
     }
 

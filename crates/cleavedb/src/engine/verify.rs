@@ -58,6 +58,8 @@ impl Engine {
         let sealed: u64 = segments.iter().filter_map(|s| s.sealed).map(|s| s.bytes).sum();
         let values = view.values.iter().filter(|entry| entry.state.sealed.is_some());
         let values: u64 = values.map(|entry| entry.disk_bytes()).sum();
+        let containers = view.values.containers().map(|entry| entry.container.sealed().bytes);
+        let values = values + containers.sum::<u64>();
         let large: u64 = view.values.large().map(|entry| entry.file.readable()).sum();
         let total_bytes = tables + sealed + values + large;
         let mut collector = Collector { outcome: Outcome::default(), total_bytes, progress };
@@ -72,6 +74,9 @@ impl Engine {
         }
         for entry in view.values.iter() {
             self.verify_value_file(entry, &mut collector);
+        }
+        for entry in view.values.containers() {
+            self.verify_container(entry, &view.values, &mut collector);
         }
         for entry in view.values.large() {
             self.verify_large_file(entry, &mut collector);

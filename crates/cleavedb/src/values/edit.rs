@@ -9,15 +9,17 @@ use crate::base::codec::{Reader, put_signed, put_varint};
 use crate::base::entry::{FileId, SEQ_MAX, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::limits::LARGE_VALUE_BYTES_MAX;
+use crate::base::names::FILE_ID_MAX;
 use crate::base::section::{Section, SectionTag};
 use crate::base::sync::Arc;
 use crate::log::footer::Totals;
 use crate::log::format::Sealed;
 use crate::log::punched::Punched;
 use crate::values::large::format::LARGE_BYTES_MIN;
+use crate::values::table::properties::decode_totals;
 
 /// Version of the section. On disk: raised by every change.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// What is known of a value file once it does not grow any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,17 @@ pub(crate) struct LargeInfo {
     pub(crate) value_bytes: u64,
     /// Seq of its put.
     pub(crate) seq: Seq,
+}
+
+/// What is known of a container: a value table with the records of some files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ContainerInfo {
+    /// Number, exact length, and the checksum in its trailer.
+    pub(crate) sealed: Sealed,
+    /// What its records come to. Their seqs need not be distinct.
+    pub(crate) totals: Totals,
+    /// The files that are in it, in ascending order, with the epochs that they have there.
+    pub(crate) files: Vec<(FileId, u32)>,
 }
 
 /// One change of the value files. On disk: never renumber the kinds.
@@ -74,6 +87,11 @@ pub(crate) enum ValuesEdit {
         /// The runs, and what is known of the rest.
         punched: Arc<Punched>,
     },
+    /// 7: files in force are in this container from here on, each with an epoch more than before;
+    /// what they were in is not needed any more (rule R2).
+    Rewritten(Arc<ContainerInfo>),
+    /// 8: in a snapshot: these files are in this container.
+    Held(Arc<ContainerInfo>),
 }
 
 impl ValuesEdit {
@@ -93,6 +111,8 @@ impl ValuesEdit {
                 put_varint(out, id.0);
                 punched.encode(out);
             }
+            Self::Rewritten(ref info) => info.encode(7, out),
+            Self::Held(ref info) => info.encode(8, out),
             Self::Added { id } => {
                 out.push(1);
                 put_varint(out, id.0);
@@ -183,8 +203,60 @@ impl ValuesEdit {
                 Ok(Self::AddedLarge(LargeInfo { sealed, value_bytes, seq }))
             }
             6 => Ok(Self::Punched { id, punched: Arc::new(Punched::decode(reader)?) }),
+            7 => Ok(Self::Rewritten(Arc::new(ContainerInfo::decode(id, reader)?))),
+            8 => Ok(Self::Held(Arc::new(ContainerInfo::decode(id, reader)?))),
             other => Err(Error::corruption(format!("unknown edit {other} of value files"))),
         }
+    }
+}
+
+/// Fewest bytes of a file of a container.
+const MEMBER_BYTES_MIN: usize = 2;
+
+impl ContainerInfo {
+    fn encode(&self, kind: u8, out: &mut Vec<u8>) {
+        let Self { sealed, totals, files } = self;
+        out.push(kind);
+        put_varint(out, sealed.id.0);
+        put_varint(out, sealed.bytes);
+        put_varint(out, u64::from(sealed.checksum));
+        totals.encode(out);
+        put_varint(out, files.len() as u64);
+        let mut before = 0;
+        for &(file, epoch) in files {
+            put_varint(out, file.0 - before);
+            put_varint(out, u64::from(epoch));
+            before = file.0;
+        }
+    }
+
+    fn decode(id: FileId, reader: &mut Reader<'_>) -> Result<Self> {
+        let bytes = reader.varint()?;
+        let sealed = Sealed { id, bytes, checksum: reader.varint_u32()? };
+        let totals = decode_totals(reader)?;
+        let count = reader.varint()?;
+        // Not trusted with an allocation further than the bytes justify (rule F8).
+        let is_sound = count > 0
+            && count <= (reader.rest().len() / MEMBER_BYTES_MIN) as u64
+            && id.0 <= FILE_ID_MAX
+            && totals.record_bytes <= bytes;
+        if !is_sound {
+            let message = format!("container {id} of value files states what cannot be");
+            return Err(Error::corruption(message));
+        }
+        let mut files = Vec::with_capacity(count as usize);
+        let mut before = 0_u64;
+        for _ in 0..count {
+            let (step, epoch) = (reader.varint()?, reader.varint_u32()?);
+            let file = before.saturating_add(step);
+            if step == 0 || file > FILE_ID_MAX || epoch == 0 {
+                let message = format!("container {id} holds files that do not ascend");
+                return Err(Error::corruption(message));
+            }
+            before = file;
+            files.push((FileId(file), epoch));
+        }
+        Ok(Self { sealed, totals, files })
     }
 }
 

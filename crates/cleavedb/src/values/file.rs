@@ -23,6 +23,7 @@ use crate::base::sync::{Arc, ArcSwap, Mutex};
 use crate::io::disk::OpenMode;
 use crate::io::{DiskFile, Io};
 use crate::values::cache::ValueCache;
+use crate::values::table::reader::LoadedIndexes;
 
 /// What value files are given to work with.
 pub(crate) struct ValueContext {
@@ -40,6 +41,8 @@ pub(crate) struct ValueContext {
     pub(crate) open_files: OpenFiles,
     /// Values that gets have read.
     pub(crate) cache: ValueCache,
+    /// Key indexes of value tables that are in memory.
+    pub(crate) table_indexes: Arc<LoadedIndexes>,
     /// Bytes of a block of the file system.
     pub(crate) hole_block_bytes: u64,
 }
@@ -186,6 +189,11 @@ impl ValueFile {
     /// The database.
     pub(crate) fn uuid(&self) -> &[u8; 16] {
         &self.context.uuid
+    }
+
+    /// Key indexes of value tables that are in memory.
+    pub(crate) fn table_indexes(&self) -> &Arc<LoadedIndexes> {
+        &self.context.table_indexes
     }
 
     /// Disk and meter.

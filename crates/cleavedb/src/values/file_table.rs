@@ -19,6 +19,10 @@ use crate::values::edit::{LargeInfo, SealedValues, ValuesEdit};
 use crate::values::file::ValueFile;
 use crate::values::handle::Handle;
 
+mod containers;
+
+pub(crate) use containers::{ContainerEntry, MovedFile};
+
 /// What the manifest says of a value file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileState {
@@ -93,6 +97,10 @@ pub(crate) struct ValueFiles {
     entries: Vec<TableEntry>,
     /// Files of large values, ascending by number.
     large: Vec<LargeEntry>,
+    /// Files that were rewritten, ascending by number: none of them is a segment any more.
+    moved: Vec<MovedFile>,
+    /// The containers that hold those, ascending by number.
+    containers: Vec<ContainerEntry>,
 }
 
 /// Makes the file of an added number.
@@ -101,7 +109,9 @@ pub(crate) type FileOf<'a> = dyn FnMut(FileKind, FileId) -> Arc<ValueFile> + 'a;
 impl ValueFiles {
     /// Whether the manifest names no file.
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.large.iter().all(|entry| entry.info.is_none())
+        self.entries.is_empty()
+            && self.containers.is_empty()
+            && self.large.iter().all(|entry| entry.info.is_none())
     }
 
     /// All segments, ascending by number.
@@ -117,6 +127,7 @@ impl ValueFiles {
     /// Whether any index entry names any file.
     pub(crate) fn are_named(&self) -> bool {
         self.entries.iter().any(|entry| entry.state.refs > 0)
+            || self.moved.iter().any(|file| file.refs > 0)
             || self.large.iter().any(|entry| entry.refs > 0)
     }
 
@@ -141,11 +152,15 @@ impl ValueFiles {
         next
     }
 
-    /// Whether what a handle names is there: its file, and that part of it.
+    /// Whether what a handle names is there: its file, and that part of it. Of a file that was
+    /// rewritten, only its value table knows.
     pub(crate) fn has(&self, handle: &Handle) -> bool {
         match handle.is_large() {
             true => self.get_large(handle.file).is_some(),
-            false => self.get(handle.file).is_some_and(|entry| !entry.has_dropped(handle)),
+            false => match self.get(handle.file) {
+                Some(entry) => !entry.has_dropped(handle),
+                None => self.get_moved(handle.file).is_some(),
+            },
         }
     }
 
@@ -174,6 +189,8 @@ impl ValueFiles {
                 ValuesEdit::Removed { id } => next.remove(id)?,
                 ValuesEdit::AddedLarge(info) => next.add_large(info, file_of)?,
                 ValuesEdit::Punched { id, ref punched } => next.punch(self, id, punched)?,
+                ValuesEdit::Rewritten(ref info) => next.rewrite(info, file_of)?,
+                ValuesEdit::Held(ref info) => next.hold(info, file_of)?,
             }
         }
         Ok(next)
@@ -195,6 +212,7 @@ impl ValueFiles {
         for entry in &self.entries {
             entry.file.keep();
         }
+        self.settle_containers(before);
         for entry in &before.large {
             if self.get_large(entry.file.id()).is_none() {
                 entry.file.doom();
@@ -225,6 +243,7 @@ impl ValueFiles {
                 edits.push(ValuesEdit::Counted { id, refs, ref_bytes });
             }
         }
+        self.add_container_edits(&mut edits);
         for LargeEntry { file, info, refs } in &self.large {
             // What the log's record names alone stays out: nothing of it need be durable.
             let Some(info) = *info else { continue };
@@ -275,7 +294,7 @@ impl ValueFiles {
     }
 
     fn add(&mut self, id: FileId, file_of: &mut FileOf<'_>) -> Result<()> {
-        let Err(at) = self.find(id) else {
+        let Some(at) = self.find(id).err().filter(|_| self.get_moved(id).is_none()) else {
             return Err(refused(id, "is added twice"));
         };
         let file = file_of(FileKind::Value, id);
@@ -323,6 +342,9 @@ impl ValueFiles {
         if let Some(counted) = self.count_large(id, refs, ref_bytes) {
             return counted;
         }
+        if let Some(counted) = self.count_moved(id, refs, ref_bytes) {
+            return counted;
+        }
         let Ok(entry) = self.named(id) else {
             // Entries that no live view sees may name a file that is gone (rule R19); a compaction
             // drops them later.
@@ -348,6 +370,9 @@ impl ValueFiles {
                 return Err(refused(id, "is removed before it is added"));
             }
             self.large.retain(|entry| entry.file.id() != id);
+            return Ok(());
+        }
+        if self.remove_moved(id) {
             return Ok(());
         }
         if self.named(id)?.state.sealed.is_none() {

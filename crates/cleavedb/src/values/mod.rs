@@ -2,6 +2,7 @@
 //! the log that made it durable and its home; index entries carry a handle to it.
 
 pub(crate) mod cache;
+pub(crate) mod container;
 pub(crate) mod edit;
 pub(crate) mod file;
 pub(crate) mod file_table;
@@ -13,9 +14,7 @@ pub(crate) mod reader;
 pub(crate) mod ref_changes;
 pub(crate) mod sample;
 pub(crate) mod segment;
-#[cfg_attr(not(test), expect(dead_code, reason = "garbage collection asks it next"))]
 pub(crate) mod strategy;
-#[cfg_attr(not(test), expect(dead_code, reason = "garbage collection will write them"))]
 pub(crate) mod table;
 pub(crate) mod tail_buffer;
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::base::value::{SharedBytes, Value};
 use crate::io::{DiskFile, Purpose};
 use crate::log::separated::SeparatedRecord;
 use crate::values::cache::Kept;
+use crate::values::container::Container;
 use crate::values::file::{ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
 use crate::values::handle::Handle;
@@ -53,6 +54,15 @@ pub(crate) struct ValueReader<'a> {
     pub(crate) tail: &'a TailBuffer,
 }
 
+/// What a handle names a record in.
+#[derive(Clone, Copy)]
+enum Home<'a> {
+    /// The segment that it was written to.
+    Segment(&'a Arc<ValueFile>),
+    /// What that was rewritten into, and whether the handle is of the present epoch.
+    Container(&'a Arc<Container>, bool),
+}
+
 impl ValueReader<'_> {
     /// The value that a get wants: from the cache, or into it.
     pub(crate) fn get(&self, wanted: &Wanted<'_>) -> Result<Value> {
@@ -64,11 +74,13 @@ impl ValueReader<'_> {
             Kept::Hit(value) => return Ok(value),
             Kept::Miss(guard) => guard,
         };
-        let file = self.file_of(&wanted.handle)?;
-        if let Some((owner, range)) = self.in_tail(&wanted.handle) {
-            return value_of(file, wanted, owner.into(), range);
-        }
-        let value = self.read_from(file, wanted, Purpose::Read)?;
+        let value = match self.home_of(&wanted.handle)? {
+            Home::Segment(file) => match self.in_tail(&wanted.handle) {
+                Some((owner, range)) => return value_of(file, wanted, owner.into(), range),
+                None => self.read_from(file, wanted, Purpose::Read)?,
+            },
+            Home::Container(home, is_current) => home.read(wanted, is_current, Purpose::Read)?,
+        };
         cache.keep(guard, wanted, &value);
         Ok(value)
     }
@@ -78,8 +90,10 @@ impl ValueReader<'_> {
         if wanted.handle.is_large() {
             return self.read_large(wanted, purpose);
         }
-        let file = self.file_of(&wanted.handle)?;
-        if let Some((owner, range)) = self.in_tail(&wanted.handle) {
+        let home = self.home_of(&wanted.handle)?;
+        if let Home::Segment(file) = home
+            && let Some((owner, range)) = self.in_tail(&wanted.handle)
+        {
             return value_of(file, wanted, owner.into(), range);
         }
         if purpose == Purpose::Read
@@ -88,7 +102,41 @@ impl ValueReader<'_> {
         {
             return Ok(value);
         }
-        self.read_from(file, wanted, purpose)
+        match home {
+            Home::Segment(file) => self.read_from(file, wanted, purpose),
+            Home::Container(home, is_current) => home.read(wanted, is_current, purpose),
+        }
+    }
+
+    /// What a handle names a record in.
+    fn home_of(&self, handle: &Handle) -> Result<Home<'_>> {
+        let Some(moved) = self.files.get_moved(handle.file) else {
+            return self.file_of(handle).map(Home::Segment);
+        };
+        let entry = self.files.container(moved.container);
+        match entry.filter(|_| handle.epoch <= moved.epoch) {
+            Some(entry) => Ok(Home::Container(&entry.container, handle.epoch == moved.epoch)),
+            None => {
+                let (epoch, now) = (handle.epoch, moved.epoch);
+                let message = format!("an entry names epoch {epoch} of a file that is in {now}");
+                let path = self.context.dir.join(file_name(FileKind::ValueTable, moved.container));
+                Err(Error::corruption(message).in_file(&path))
+            }
+        }
+    }
+
+    /// Whether the record of an entry is there: what no live view sees may be gone (rule R19).
+    pub(crate) fn has(&self, wanted: &Wanted<'_>, purpose: Purpose) -> Result<bool> {
+        if !self.files.has(&wanted.handle) {
+            return Ok(false);
+        }
+        match self.files.get_moved(wanted.handle.file) {
+            None => Ok(true),
+            Some(_) => match self.home_of(&wanted.handle)? {
+                Home::Segment(_) => Ok(true),
+                Home::Container(home, _) => home.has(wanted, purpose),
+            },
+        }
     }
 
     /// Reads one value from its file.
@@ -104,9 +152,10 @@ impl ValueReader<'_> {
         value_of(file, wanted, owner.into(), 0..bytes as usize)
     }
 
-    /// The file that a handle names, if the handle lies within it.
+    /// The segment that a handle names, if the handle lies within it.
     fn file_of(&self, handle: &Handle) -> Result<&Arc<ValueFile>> {
-        let Some(entry) = self.files.get(handle.file) else {
+        let entry = self.files.get(handle.file).filter(|_| handle.epoch == 0);
+        let Some(entry) = entry else {
             let path = self.context.dir.join(file_name(FileKind::Value, handle.file));
             let message = "an entry names a value file that is not there";
             return Err(Error::corruption(message).in_file(&path).at_offset(handle.offset));

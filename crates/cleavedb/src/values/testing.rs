@@ -11,6 +11,7 @@ use crate::log::testing::{DIR, UUID};
 use crate::table::BlockCache;
 use crate::values::cache::ValueCache;
 use crate::values::edit::ValuesEdit;
+use crate::values::table::reader::LoadedIndexes;
 use crate::values::file::{OpenFiles, ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
 use crate::values::handle::Handle;
@@ -26,6 +27,7 @@ pub(crate) fn context(io: &Io, direct_reads: bool) -> Arc<ValueContext> {
         open_files: OpenFiles::new(2),
         cache: ValueCache::new(&Arc::new(BlockCache::new(1 << 20))),
         hole_block_bytes: 4096,
+        table_indexes: LoadedIndexes::new(1 << 20),
     })
 }
 

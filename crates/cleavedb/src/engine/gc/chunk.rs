@@ -89,7 +89,8 @@ fn take_record(engine: &Arc<Engine>, moves: &mut Moves, look: Look<'_>) -> Resul
     let Look { record, handle, seq: read_seq, known } = look;
     let SeparatedRecord { keyspace, key, seq, .. } = *record;
     let place = RecordPlace { keyspace, key, seq, handle };
-    let Liveness::Live { newest_seq, is_merged } = engine.strategy.liveness(&place, &known)? else {
+    let Liveness::Live { newest_seq, is_merged } = engine.asks_index()?.liveness(&place, &known)?
+    else {
         engine.metrics.collection.records_dead.fetch_add(1, Ordering::Relaxed);
         return Ok(());
     };

@@ -21,7 +21,6 @@ use crate::log::separated::{Binding, SeparatedRecord};
 use crate::values::file::ValueFile;
 use crate::values::file_table::TableEntry;
 use crate::values::handle::Handle;
-use crate::values::strategy::Relocation;
 
 /// Times that records whose keys change under the collector's hands are tried again.
 const ROUNDS_MAX: usize = 8;
@@ -41,7 +40,7 @@ pub(super) struct Collector {
 impl Engine {
     /// Begins to collect a file.
     pub(super) fn begin_collection(&self, id: FileId) -> Result<Collector> {
-        let Relocation::PutAgain = self.strategy.relocation();
+        self.asks_index()?;
         let entry = self.view.load().values.get(id).cloned();
         let entry = entry.filter(|entry| entry.state.is_settled(self.flushed()));
         let Some(TableEntry { file, state, punched }) = entry else {

@@ -91,7 +91,7 @@ impl Engine {
     }
 
     fn is_live(&self, place: &RecordPlace<'_>) -> Result<bool> {
-        let liveness = self.strategy.liveness(place, &Moment::now(self))?;
+        let liveness = self.asks_index()?.liveness(place, &Moment::now(self))?;
         Ok(matches!(liveness, Liveness::Live { .. }))
     }
 

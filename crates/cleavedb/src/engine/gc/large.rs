@@ -51,7 +51,7 @@ impl Engine {
         let handle = Handle::of_large(entry.file.id(), info.value_bytes as u32);
         let (keyspace, key, seq) = (header.keyspace, header.key.as_slice(), info.seq);
         let place = RecordPlace { keyspace, key, seq, handle };
-        let liveness = self.strategy.liveness(&place, &Moment::now(self))?;
+        let liveness = self.asks_index()?.liveness(&place, &Moment::now(self))?;
         Ok(liveness == Liveness::Dead)
     }
 

@@ -215,7 +215,7 @@ fn ask(engine: &Engine, entry: &TableEntry, records: &mut [Record]) -> Result<()
             let Line { offset, bytes, seq, .. } = record.line;
             let handle = Handle { file: entry.file.id(), epoch: 0, offset, bytes };
             let place = RecordPlace { keyspace, key: &record.key, seq, handle };
-            let liveness = engine.strategy.liveness(&place, known)?;
+            let liveness = engine.asks_index()?.liveness(&place, known)?;
             outcomes.push(matches!(liveness, Liveness::Live { .. }));
         }
         for (record, is_live) in records.iter_mut().zip(outcomes) {

@@ -17,12 +17,13 @@ use crate::io::Purpose;
 use crate::log::footer::Totals;
 use crate::log::reader::ReadOptions;
 use crate::values::edit::ValuesEdit;
-use crate::values::file_table::{LargeEntry, TableEntry};
+use crate::values::file_table::{ContainerEntry, LargeEntry, TableEntry, ValueFiles};
 use crate::values::handle::Handle;
 use crate::values::large::reader::LargeFile;
 use crate::values::reader::Wanted;
 use crate::values::ref_changes::RefChanges;
 use crate::values::segment::scan_punched;
+use crate::values::table::verify::verify;
 
 /// Values read at a time.
 const BATCH: usize = 128;
@@ -60,6 +61,37 @@ impl Engine {
             Ok(_) => {
                 let error = Error::corruption("the manifest says otherwise what the file holds");
                 collector.problem(error.in_file(entry.file.path()));
+            }
+            Err(error) => collector.problem(error),
+        }
+    }
+
+    /// Reads a container whole; what it holds must be what the manifest says.
+    pub(super) fn verify_container(
+        &self,
+        entry: &ContainerEntry,
+        files: &ValueFiles,
+        collector: &mut Collector<'_>,
+    ) {
+        let container = &entry.container;
+        let checked = container.table(Purpose::Verify).and_then(|table| {
+            verify(&table, Purpose::Verify, &mut |_| Ok(()))?;
+            let found = table.properties();
+            let are_files = found
+                .sources
+                .iter()
+                .map(|source| source.file)
+                .eq(files.files_in(container.id()).map(|file| file.id));
+            if found.totals == entry.totals && are_files {
+                return Ok(());
+            }
+            let message = "the manifest says otherwise what the file holds";
+            Err(Error::corruption(message).in_file(container.file().path()))
+        });
+        match checked {
+            Ok(()) => {
+                collector.outcome.files += 1;
+                collector.checked(container.id(), container.sealed().bytes);
             }
             Err(error) => collector.problem(error),
         }
@@ -118,10 +150,15 @@ impl Engine {
             let refs = entry.refs as i64;
             Some((&entry.file, (refs, refs * entry.info?.value_bytes as i64)))
         });
-        for (file, stated) in segments.chain(large) {
-            let seen = counted.get(&file.id()).copied().unwrap_or_default();
+        let moved = view.values.moved().filter_map(|file| {
+            let home = &view.values.container(file.container)?.container;
+            Some((file.id, home.file(), (file.refs as i64, file.ref_bytes as i64)))
+        });
+        let own = segments.chain(large).map(|(file, stated)| (file.id(), file, stated));
+        for (id, file, stated) in own.chain(moved) {
+            let seen = counted.get(&id).copied().unwrap_or_default();
             if seen != stated {
-                let message = format!("entries {seen:?} name the file, {stated:?} are counted");
+                let message = format!("entries {seen:?} name file {id}, {stated:?} are counted");
                 collector.problem(Error::corruption(message).in_file(file.path()));
             }
         }
@@ -149,14 +186,14 @@ impl Engine {
                 let (key, seq) = (entries.key(), entries.seq());
                 // Where only a part of its file is gone, the entry is counted for it still.
                 self.strategy.born(&handle, found);
-                if self.may_dangle(view, keyspace, key, seq, &handle)? {
+                let wanted = Wanted { handle, keyspace, key, seq };
+                if self.may_dangle(view, &wanted)? {
                     mark!("verify_met_dangling_entry");
                     entries.next()?;
                     continue;
                 }
                 if handle.is_large() {
                     // The file has been read whole: what is left is whether it is this entry's.
-                    let wanted = Wanted { handle, keyspace, key, seq };
                     let reader = self.value_reader(&view.values);
                     if let Err(error) = reader.open_large(&wanted, Purpose::Verify) {
                         collector.problem(error);
@@ -180,15 +217,10 @@ impl Engine {
 
     /// Whether an entry names what is gone, a file or a part of it, and may: no view that is asked
     /// for now sees it (rule R19).
-    fn may_dangle(
-        &self,
-        view: &View,
-        keyspace: KeyspaceId,
-        key: &[u8],
-        seq: Seq,
-        handle: &Handle,
-    ) -> Result<bool> {
-        if view.values.has(handle) {
+    fn may_dangle(&self, view: &View, wanted: &Wanted<'_>) -> Result<bool> {
+        let Wanted { keyspace, key, seq, .. } = *wanted;
+        // Damage is no absence: whoever reads the value tells of it.
+        if self.value_reader(&view.values).has(wanted, Purpose::Verify).unwrap_or(true) {
             return Ok(false);
         }
         let snapshots = self.snapshots.stripes();

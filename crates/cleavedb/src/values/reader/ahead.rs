@@ -15,11 +15,12 @@ use crate::base::value::Value;
 use crate::io::Purpose;
 use crate::io::disk::ReadsUnderWay;
 use crate::memory::cache_entry::CachedValue;
+use crate::values::container::Container;
 use crate::values::file::ValueFile;
 use crate::values::handle::Handle;
 use crate::values::reader::batch::{Piece, PieceBytes, conclude, join, prepare};
 use crate::values::reader::large::read_whole;
-use crate::values::reader::{ValueReader, Wanted, damaged, value_of};
+use crate::values::reader::{Home, ValueReader, Wanted, damaged, value_of};
 
 /// Records at most so far apart are read in one piece. With the device's queue full, what lies
 /// between must take less time to transfer than one of many reads takes: less than where a read
@@ -34,6 +35,8 @@ enum Place {
     Kept(Arc<ValueFile>, BytesArc<CachedValue>),
     /// From a file of its own, when it is asked for: there is nothing to be joined.
     Large(Arc<ValueFile>),
+    /// From a container, when it is asked for.
+    Container(Arc<Container>, bool),
     /// From the piece of this number.
     Piece(usize),
     /// From nowhere.
@@ -57,13 +60,17 @@ impl ValueReader<'_> {
         let io = &self.context.io;
         // (number, file, handle), of those that need the device
         let mut open = Vec::with_capacity(handles.len());
-        let place = |(number, handle): (usize, &Handle)| match self.file_of(handle) {
+        let place = |(number, handle): (usize, &Handle)| match self.home_of(handle) {
             _ if handle.is_large() => match self.large_file_of(handle) {
                 Ok(file) => Place::Large(Arc::clone(file)),
                 Err(error) => Place::Lost(error),
             },
             Err(error) => Place::Lost(error),
-            Ok(file) => match self.in_tail(handle) {
+            Ok(Home::Container(home, is_current)) => match self.context.cache.peek(handle) {
+                Some(kept) => Place::Kept(Arc::clone(home.file()), kept),
+                None => Place::Container(Arc::clone(home), is_current),
+            },
+            Ok(Home::Segment(file)) => match self.in_tail(handle) {
                 Some((owner, range)) => Place::Tail(Arc::clone(file), owner, range),
                 None => match self.context.cache.peek(handle) {
                     Some(kept) => Place::Kept(Arc::clone(file), kept),
@@ -103,6 +110,9 @@ impl ValuesAhead {
                 value_of(file, wanted, BytesArc::clone(owner).into(), range.clone())
             }
             Some(Place::Large(file)) => read_whole(file, wanted, Purpose::Read),
+            Some(Place::Container(home, is_current)) => {
+                home.read(wanted, *is_current, Purpose::Read)
+            }
             Some(Place::Kept(file, kept)) => kept.of(wanted).ok_or_else(|| {
                 let error = Error::corruption("two entries name one value");
                 damaged(file, wanted.handle.offset, error)

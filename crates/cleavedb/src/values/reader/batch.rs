@@ -12,7 +12,7 @@ use crate::io::{DiskFile, Purpose};
 use crate::values::cache::Kept;
 use crate::values::file::ValueFile;
 use crate::values::handle::Handle;
-use crate::values::reader::{ValueReader, Wanted, check_length, failed, value_of};
+use crate::values::reader::{Home, ValueReader, Wanted, check_length, failed, value_of};
 
 /// Records at most so far apart are read in one piece: what lies between costs less than another
 /// read.
@@ -49,9 +49,15 @@ impl ValueReader<'_> {
         // need the device; while a right is held, nothing is waited for but the device
         let mut open = Vec::with_capacity(wanted.len());
         for (number, one) in wanted.iter().enumerate() {
-            outcomes.push(match self.file_of(&one.handle) {
+            outcomes.push(match self.home_of(&one.handle) {
                 Err(error) => Some(Err(error)),
-                Ok(file) => match self.in_tail(&one.handle) {
+                Ok(Home::Container(home, is_current)) => Some(match cache.begin(one, false) {
+                    Kept::Hit(value) => Ok(value),
+                    Kept::Miss(guard) => home
+                        .read(one, is_current, purpose)
+                        .inspect(|value| cache.keep(guard, one, value)),
+                }),
+                Ok(Home::Segment(file)) => match self.in_tail(&one.handle) {
                     Some((owner, range)) => Some(value_of(file, one, owner.into(), range)),
                     None => match cache.begin(one, false) {
                         Kept::Hit(value) => Some(Ok(value)),

@@ -14,6 +14,7 @@ use crate::log::testing::{UUID, disk, io};
 use crate::log::writer::{AppendError, SegmentWriter};
 use crate::table::BlockCache;
 use crate::values::cache::ValueCache;
+use crate::values::table::reader::LoadedIndexes;
 use crate::values::file::OpenFiles;
 use crate::values::testing::{context, growing, handle};
 use proptest::prelude::*;
@@ -321,6 +322,7 @@ fn native(io: &Io, dir: &std::path::Path, direct_reads: bool) -> (ValueContext, 
         open_files: OpenFiles::new(2),
         cache: ValueCache::new(&Arc::new(BlockCache::new(1 << 20))),
         hole_block_bytes: 4096,
+        table_indexes: LoadedIndexes::new(1 << 20),
     };
     (context, written, sealed.bytes)
 }

@@ -12,6 +12,8 @@ use crate::values::handle::Handle;
 use crate::values::ref_changes::RefChanges;
 
 pub(crate) mod holes;
+pub mod kind;
+pub(crate) mod novkv;
 pub(crate) mod space;
 pub(crate) mod wisckey;
 
@@ -35,11 +37,8 @@ pub(crate) trait Strategy: Send + Sync {
     /// An entry with this handle leaves the index with that edit.
     fn died(&self, handle: &Handle, changes: &mut RefChanges);
 
-    /// Whether a record in a file under collection is the value of its key.
-    fn liveness(&self, record: &RecordPlace<'_>, index: &dyn NewestBase) -> Result<Liveness>;
-
-    /// How a live record leaves the file under collection.
-    fn relocation(&self) -> Relocation;
+    /// How garbage collection tells what is dead, and what it does with the rest.
+    fn collection(&self) -> Collects<'_>;
 
     /// Puts files that are worth collecting into the order in which to do so.
     fn rank(&self, candidates: &mut [FileFigures]);
@@ -90,10 +89,21 @@ pub(crate) enum Liveness {
     },
 }
 
-/// How a live record leaves its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Relocation {
-    /// The value is put again, with a new seq, if the key's newest version is still the same (rule
-    /// R22); the file goes away once no live view is older than the seq after the last check.
-    PutAgain,
+/// How garbage collection tells what is dead, and what it does with the rest.
+#[derive(Clone, Copy)]
+pub(crate) enum Collects<'a> {
+    /// It asks the index about each record. A value that is live is put again, with a new seq, if
+    /// the key's newest version is still the same (rule R22); the file goes away once no live view
+    /// is older than the seq after the last check.
+    ByIndex(&'a dyn AsksIndex),
+    /// Flush and compaction state facts about what died (rules R1 to R6). What they do not kill is
+    /// rewritten in key order, in a container that takes the place of the old one under the same
+    /// file numbers (rule R2). The index is neither asked nor written.
+    ByFacts,
+}
+
+/// How a strategy judges records by what the index says of their keys.
+pub(crate) trait AsksIndex: Send + Sync {
+    /// Whether a record in a file under collection is the value of its key.
+    fn liveness(&self, record: &RecordPlace<'_>, index: &dyn NewestBase) -> Result<Liveness>;
 }

@@ -13,8 +13,9 @@
 //! collected only if that frees a share worth the rewriting. G3 only files that grow no more and
 //! that the index knows wholly are touched (rules R8, R9).
 
+use crate::base::codec::varint_len;
 use crate::base::entry::{FileId, Seq};
-use crate::values::file_table::{LargeEntry, TableEntry};
+use crate::values::file_table::{ContainerEntry, LargeEntry, MovedFile, TableEntry, ValueFiles};
 use crate::values::strategy::Strategy;
 
 /// Collection begins at this share of the garbage allowed, in percent.
@@ -90,6 +91,30 @@ impl FileFigures {
         let is_settled = entry.is_settled(flushed);
         let (id, is_punched) = (entry.file.id(), false);
         Self { id, file_bytes, live_bytes, is_dead, is_settled, is_taken, is_punched }
+    }
+
+    /// The figures of a container, whose records are live as far as entries name them. What is in it
+    /// besides its records goes and stays with them, so that nothing is garbage where all are live.
+    pub(crate) fn of_container(entry: &ContainerEntry, files: &ValueFiles, is_taken: bool) -> Self {
+        let id = entry.container.id();
+        let file_bytes = entry.container.sealed().bytes;
+        // A record states its file here; handles of before know nothing of that.
+        let of_file = |file: &MovedFile| {
+            file.ref_bytes.saturating_add(file.refs.saturating_mul(varint_len(file.id.0) as u64))
+        };
+        let live: u64 = files.files_in(id).map(of_file).fold(0, u64::saturating_add);
+        let records = entry.totals.record_bytes.max(1);
+        let live_bytes = match live {
+            0 => 0,
+            _ => (file_bytes as f64 * (live as f64 / records as f64).min(1.0)) as u64,
+        };
+        let (is_dead, is_punched) = (files.refs_in(id).0 == 0, false);
+        Self { id, file_bytes, live_bytes, is_dead, is_settled: true, is_taken, is_punched }
+    }
+
+    /// The share of its bytes that is needed (the valid rate).
+    pub(super) fn live_rate(&self) -> f64 {
+        self.live_bytes as f64 / self.file_bytes.max(1) as f64
     }
 
     /// Bytes that are neither needed nor spoken for.

@@ -5,7 +5,7 @@ use crate::base::error::{Error, Result};
 use crate::values::handle::Handle;
 use crate::values::ref_changes::RefChanges;
 use crate::values::strategy::space::FileFigures;
-use crate::values::strategy::{Liveness, NewestBase, RecordPlace, Relocation, Strategy};
+use crate::values::strategy::{AsksIndex, Collects, Liveness, NewestBase, RecordPlace, Strategy};
 
 /// The strategy; it has no state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +38,17 @@ impl Strategy for Wisckey {
         changes.died(handle);
     }
 
+    fn collection(&self) -> Collects<'_> {
+        Collects::ByIndex(self)
+    }
+
+    /// Oldest first: what has lived longest without being collected.
+    fn rank(&self, candidates: &mut [FileFigures]) {
+        candidates.sort_unstable_by_key(|file| file.id);
+    }
+}
+
+impl AsksIndex for Wisckey {
     fn liveness(&self, record: &RecordPlace<'_>, index: &dyn NewestBase) -> Result<Liveness> {
         let base = index.newest_base(record.keyspace, record.key)?;
         Ok(match base {
@@ -47,15 +58,6 @@ impl Strategy for Wisckey {
             }
             _ => Liveness::Dead,
         })
-    }
-
-    fn relocation(&self) -> Relocation {
-        Relocation::PutAgain
-    }
-
-    /// Oldest first: what has lived longest without being collected.
-    fn rank(&self, candidates: &mut [FileFigures]) {
-        candidates.sort_unstable_by_key(|file| file.id);
     }
 }
 

@@ -122,7 +122,7 @@ impl Properties {
 }
 
 /// As those of a segment, but for seqs: records of two files may have the same.
-fn decode_totals(reader: &mut Reader<'_>) -> Result<Totals> {
+pub(crate) fn decode_totals(reader: &mut Reader<'_>) -> Result<Totals> {
     let [records, record_bytes, key_bytes, value_bytes, smallest_seq, seqs] = [
         reader.varint()?,
         reader.varint()?,

@@ -1,0 +1,90 @@
+//! A container: a value table that holds the records of one or more value files, whose numbers and
+//! handles outlive what they stand in.
+//!
+//! Shared by snapshots of the file table and by readers; any thread. Invariants: CO-1 the file is
+//! opened, and proved to be the one that was sealed, when it is first read from. CO-2 it goes away
+//! as any value file does ([`ValueFile`]).
+
+use crate::base::entry::FileId;
+use crate::base::error::{Error, Result};
+use crate::base::marks::mark;
+use crate::base::sync::{Arc, ArcSwap};
+use crate::base::value::Value;
+use crate::io::Purpose;
+use crate::log::format::Sealed;
+use crate::values::file::ValueFile;
+use crate::values::reader::Wanted;
+use crate::values::table::reader::TableFile;
+
+/// A container in force.
+pub(crate) struct Container {
+    file: Arc<ValueFile>,
+    sealed: Sealed,
+    /// Once somebody has read from it.
+    table: ArcSwap<Option<Arc<TableFile>>>,
+}
+
+impl Container {
+    /// The container that was sealed so, in this file of its number; opens nothing.
+    pub(crate) fn new(file: Arc<ValueFile>, sealed: Sealed) -> Arc<Self> {
+        debug_assert_eq!(file.id(), sealed.id);
+        file.raise_readable(sealed.bytes);
+        Arc::new(Self { file, sealed, table: ArcSwap::from_pointee(None) })
+    }
+
+    /// Its own number, which is that of its file.
+    pub(crate) fn id(&self) -> FileId {
+        self.sealed.id
+    }
+
+    /// Number, length and checksum.
+    pub(crate) fn sealed(&self) -> Sealed {
+        self.sealed
+    }
+
+    /// The file, pinned.
+    pub(crate) fn file(&self) -> &Arc<ValueFile> {
+        &self.file
+    }
+
+    /// The open table (CO-1).
+    pub(crate) fn table(&self, purpose: Purpose) -> Result<Arc<TableFile>> {
+        if let Some(table) = self.table.load().as_ref() {
+            return Ok(Arc::clone(table));
+        }
+        // Two threads may both open it; they find the same.
+        let indexes = self.file.table_indexes();
+        let table = TableFile::open(&self.file, Some(&self.sealed), indexes, purpose)?;
+        let table = Arc::new(table);
+        self.table.store(Arc::new(Some(Arc::clone(&table))));
+        Ok(table)
+    }
+
+    /// The value that a handle names whose file is in here: at its place if the handle is of the
+    /// present epoch, by key and seq if it is older (rule R13).
+    pub(crate) fn read(
+        &self,
+        wanted: &Wanted<'_>,
+        is_current: bool,
+        purpose: Purpose,
+    ) -> Result<Value> {
+        let table = self.table(purpose)?;
+        if is_current {
+            mark!("value_read_at_epoch");
+            return table.get(wanted, purpose);
+        }
+        mark!("value_searched_for");
+        match table.find(wanted, purpose)? {
+            Some(found) => found.value(),
+            None => {
+                let message = "an entry names a record that its value table has not";
+                Err(Error::corruption(message).in_file(self.file.path()))
+            }
+        }
+    }
+
+    /// Whether the record of a handle is still there.
+    pub(crate) fn has(&self, wanted: &Wanted<'_>, purpose: Purpose) -> Result<bool> {
+        Ok(self.table(purpose)?.find(wanted, purpose)?.is_some())
+    }
+}

@@ -1,0 +1,50 @@
+//! `novkv`: entries carry the handle, and a file that garbage collection rewrites keeps its number,
+//! so that the handle goes on leading to the value: at its place where the file's epoch is still
+//! the handle's, by its key where it is not. What died is known from flush and compaction
+//! (collaborative compaction of NovKV, MSST'20).
+
+use crate::base::error::Result;
+use crate::values::handle::Handle;
+use crate::values::ref_changes::RefChanges;
+use crate::values::strategy::space::FileFigures;
+use crate::values::strategy::{Collects, Strategy};
+
+/// The strategy; it has no state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Novkv;
+
+impl Strategy for Novkv {
+    fn name(&self) -> &'static str {
+        "novkv"
+    }
+
+    fn separates(&self, value_bytes: usize, separate_at: Option<usize>) -> bool {
+        separate_at.is_some_and(|least| value_bytes >= least)
+    }
+
+    fn resolve(&self, handle: &[u8]) -> Result<Handle> {
+        Handle::decode(handle)
+    }
+
+    fn born(&self, handle: &Handle, changes: &mut RefChanges) {
+        changes.born(handle);
+    }
+
+    fn died(&self, handle: &Handle, changes: &mut RefChanges) {
+        changes.died(handle);
+    }
+
+    fn collection(&self) -> Collects<'_> {
+        Collects::ByFacts
+    }
+
+    /// The lowest valid rate first: what frees most for what it rewrites.
+    fn rank(&self, candidates: &mut [FileFigures]) {
+        candidates.sort_by(|left, right| {
+            left.live_rate().total_cmp(&right.live_rate()).then_with(|| left.id.cmp(&right.id))
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;
