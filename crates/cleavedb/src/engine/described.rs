@@ -14,6 +14,7 @@ use crate::engine::settings::{IndexKind, KeyspaceSettings};
 use crate::engine::state::EngineEdit;
 use crate::index::section_keyspace;
 use crate::manifest::Edit;
+use crate::values::drops::edit::FactsEdit;
 use crate::values::edit::ValuesEdit;
 use crate::values::strategy::kind::StrategyKind;
 
@@ -30,6 +31,8 @@ pub(crate) struct Described {
     pub(crate) segments: VecDeque<Segment>,
     /// What was said of value files, in order; the file table says whether it can be true.
     pub(crate) values: Vec<ValuesEdit>,
+    /// What was said of records that nothing names, in order.
+    pub(crate) facts: Vec<FactsEdit>,
     /// How separated values are kept.
     pub(crate) strategy: StrategyKind,
     /// Sections of each keyspace's index, in order.
@@ -53,6 +56,7 @@ impl Described {
                         edit.apply(&mut state.segments)?;
                     }
                 }
+                SectionTag::FACTS => state.facts.push(FactsEdit::decode(&section.payload)?),
                 SectionTag::STORE => state.strategy = StrategyKind::decode(&section.payload)?,
                 SectionTag::VALUES => state.values.extend(ValuesEdit::decode(&section.payload)?),
                 SectionTag::LSM | SectionTag::NAIVE => state.apply_index(section)?,

@@ -86,7 +86,7 @@ impl Engine {
             entries: Box::new(frozen.table.cursor(id)),
             tombstones: frozen.table.tombstones(id),
             stripes,
-            listener: Box::new(self.entry_listeners(self.flushed()).make()),
+            listener: Box::new(self.entry_listeners(self.flushed()).make(id)),
         })?;
         Ok(Some(Part { keyspace, prepared }))
     }

@@ -29,7 +29,9 @@ use crate::engine::Engine;
 use crate::engine::commit::{Task, Work};
 use crate::engine::gc::collect::Collector;
 use crate::engine::gc::estimate::DeadTail;
+use crate::engine::gc::expected::Expected;
 use crate::engine::gc::holes::{Planned, Verdict};
+use crate::engine::gc::rewrite::Rewriting;
 use crate::engine::state::{Draft, Publication};
 use crate::values::edit::ValuesEdit;
 use crate::values::file_table::{TableEntry, ValueFiles};
@@ -42,6 +44,7 @@ use crate::values::strategy::space::{
 mod chunk;
 mod collect;
 mod estimate;
+mod expected;
 pub(crate) mod figures;
 mod holes;
 mod large;
@@ -49,6 +52,7 @@ mod look;
 mod moves;
 mod newest;
 pub(crate) mod on_demand;
+mod rewrite;
 
 /// Segments of garbage that are allowed in any case: files come and go whole.
 const SLACK_SEGMENTS: u64 = 2;
@@ -69,6 +73,12 @@ pub(crate) struct Collection {
 struct Known {
     /// The collection in progress, between two steps.
     current: Option<Collector>,
+    /// The same, where facts say what is dead.
+    rewriting: Option<Rewriting>,
+    /// What indexes are expected to tell of.
+    expected: Expected,
+    /// Containers that were rewritten in vain, and how many entries named them then.
+    vain: BTreeMap<FileId, u64>,
     /// Its file, and the bytes of the records that have left it.
     moved: Option<(FileId, u64)>,
     /// Collected files that wait to be removed, with their barriers (GC3).
@@ -133,8 +143,10 @@ impl Collection {
 
     /// Gives up the collection in progress.
     pub(crate) fn forget(&self) {
-        let current = self.state.lock().current.take();
-        drop(current);
+        let mut known = self.state.lock();
+        let (current, rewriting) = (known.current.take(), known.rewriting.take());
+        drop(known);
+        drop((current, rewriting));
     }
 
     /// Files that wait to be removed or for a part of them to be, are being collected, or cannot
@@ -143,7 +155,8 @@ impl Collection {
         let known = self.state.lock();
         let current = known.current.as_ref().map(Collector::file);
         let waiting = known.retiring.keys().chain(known.planned.keys());
-        waiting.chain(known.refused.keys()).copied().chain(current).collect()
+        let rewriting = known.rewriting.iter().flat_map(Rewriting::victims);
+        waiting.chain(known.refused.keys()).copied().chain(current).chain(rewriting).collect()
     }
 }
 
@@ -151,7 +164,10 @@ impl Engine {
     /// Whether there may be anything to collect: cheap.
     pub(crate) fn has_value_files(&self) -> bool {
         let view = self.view.load();
-        view.values.iter().next().is_some() || view.values.large().next().is_some()
+        let values = &view.values;
+        values.iter().next().is_some()
+            || values.containers().next().is_some()
+            || values.large().next().is_some()
     }
 
     /// Does the most pressing piece of collection; false if nothing is due.
@@ -160,6 +176,9 @@ impl Engine {
             return Ok(false);
         }
         self.health.check_writable()?;
+        if matches!(self.strategy.collection(), Collects::ByFacts) {
+            return self.rewrite_once();
+        }
         let current = self.gc.state.lock().current.take();
         if let Some(collector) = current {
             return self.go_on_collecting(collector).map(|()| true);
@@ -232,36 +251,40 @@ impl Engine {
 
     /// The file to collect next.
     fn pick_victim(&self) -> Option<FileId> {
-        let figures = self.value_file_figures();
+        self.ranked_victims().0.first().copied()
+    }
+
+    /// What to collect, the first one first, and the figures of all.
+    fn ranked_victims(&self) -> (Vec<FileId>, Vec<FileFigures>) {
+        let mut figures = self.value_file_figures();
         let limits = self.space_limits();
-        let Plan { urgency, victims, .. } = plan(&figures, &limits, &*self.strategy);
-        self.pressure.set_value_garbage(Space::of(&figures).share(&limits));
+        let share = Space::of(&figures).share(&limits);
+        self.pressure.set_value_garbage(share);
+        {
+            let view = self.view.load();
+            figures.retain(|file| !self.was_in_vain(&view.values, file));
+        }
+        let Plan { urgency, mut victims, .. } = plan(&figures, &limits, &*self.strategy);
         let asked = self.gc.state.lock().asked;
-        let victims = match asked {
-            Some(newest) => {
-                let all = worthwhile(&figures, &limits, &*self.strategy);
-                all.into_iter().filter(|&id| id <= newest).collect()
-            }
-            None => victims,
-        };
-        let first = victims.first().copied();
-        if first.is_none() {
+        if let Some(newest) = asked {
+            victims = worthwhile(&figures, &limits, &*self.strategy);
+            victims.retain(|&id| id <= newest);
+        }
+        if victims.is_empty() {
             self.gc.state.lock().asked = None;
         } else if urgency >= Urgency::Urgent {
             mark!("gc_urgent");
         }
-        if !self.reserve.is_given_up() {
-            return first;
+        if self.reserve.is_given_up() {
+            // What is left of the disk must not be spent on moving: only what frees much more.
+            let is_cheap = |id: &FileId| {
+                let file = figures.iter().find(|file| file.id == *id);
+                file.is_some_and(|file| file.live_bytes.saturating_mul(4) <= file.file_bytes)
+            };
+            let is_free = self.snapshots.stripes().is_empty();
+            victims.retain(|id| is_free && is_cheap(id));
         }
-        // What is left of the disk must not be spent on moving: only what frees much more.
-        let is_cheap = |id: &FileId| {
-            let file = figures.iter().find(|file| file.id == *id);
-            file.is_some_and(|file| file.live_bytes.saturating_mul(4) <= file.file_bytes)
-        };
-        if !self.snapshots.stripes().is_empty() {
-            return None;
-        }
-        victims.iter().find(|id| is_cheap(id)).copied()
+        (victims, figures)
     }
 
     /// How records are judged by what the index says.
@@ -301,7 +324,11 @@ impl Engine {
             .values
             .large()
             .map(|entry| FileFigures::of_large(entry, flushed, taken.contains(&entry.file.id())));
-        view.values.iter().map(figures).chain(large).collect()
+        let containers = view.values.containers().map(|entry| {
+            let is_taken = taken.contains(&entry.container.id());
+            FileFigures::of_container(entry, &view.values, is_taken)
+        });
+        view.values.iter().map(figures).chain(containers).chain(large).collect()
     }
 
     /// Removes the collected files that no snapshot needs any more (GC3); false if there is none.

@@ -1,9 +1,13 @@
-//! What the engine listens for in every flush and compaction: what dies is counted, and how many
-//! index entries name each value file is kept exact (rules R6 and R8).
+//! What the engine listens for in every flush and compaction: what dies is counted, how many index
+//! entries name each value file is kept exact (rules R6 and R8), and where garbage collection goes
+//! by facts, what superseded a record is stated of its file.
 //!
-//! Invariant L1: an entry is *born* when it comes into an index and *dies* when it leaves one. What
-//! a flush meets above the flushed seq was in no index yet; everything else was.
+//! Invariants: L1 an entry is *born* when it comes into an index and *dies* when it leaves one. What
+//! a flush meets above the flushed seq was in no index yet; everything else was. L2 a fact goes into
+//! the edit with which its entry leaves, or does not come, into the index (rules R5 and R6): nobody
+//! will report it again.
 
+use crate::base::checksum::KeyedHash;
 use crate::base::entry::{KeyspaceId, Kind, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
@@ -14,47 +18,58 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::metrics::Metrics;
 use crate::index::{Dead, Listener, ListenerFactory};
+use crate::values::drops::batch::FactBatch;
 use crate::values::handle::Handle;
 use crate::values::ref_changes::RefChanges;
-use crate::values::strategy::Strategy;
+use crate::values::strategy::{Collects, Strategy};
 
 /// Makes the listeners of one flush or compaction.
 pub(crate) struct EntryListeners {
     metrics: Arc<Metrics>,
     strategy: Arc<dyn Strategy>,
+    /// Hash of keys, where facts are wanted.
+    hash: Option<KeyedHash>,
     /// Entries up to this seq are in the index.
     indexed: Seq,
 }
 
 impl EntryListeners {
-    /// A fresh listener.
-    pub(crate) fn make(&self) -> EntryListener {
+    /// A fresh listener for entries of a keyspace.
+    pub(crate) fn make(&self, keyspace: KeyspaceId) -> EntryListener {
         EntryListener {
+            keyspace,
+            facts: self.hash.map(FactBatch::new),
             metrics: Arc::clone(&self.metrics),
             strategy: Arc::clone(&self.strategy),
             indexed: self.indexed,
             entries: 0,
             bytes: 0,
             changes: RefChanges::default(),
+            bytes_died: 0,
             failed: None,
         }
     }
 }
 
 impl ListenerFactory for EntryListeners {
-    fn listener(&self, _keyspace: KeyspaceId) -> Box<dyn Listener> {
-        Box::new(self.make())
+    fn listener(&self, keyspace: KeyspaceId) -> Box<dyn Listener> {
+        Box::new(self.make(keyspace))
     }
 }
 
 /// Listens to one flush or one part of a compaction.
 pub(crate) struct EntryListener {
+    keyspace: KeyspaceId,
+    /// What is to be known of records that nothing names any more.
+    facts: Option<FactBatch>,
     metrics: Arc<Metrics>,
     strategy: Arc<dyn Strategy>,
     indexed: Seq,
     entries: u64,
     bytes: u64,
     changes: RefChanges,
+    /// Bytes of the records whose entries died.
+    bytes_died: u64,
     /// A handle that says nothing.
     failed: Option<Error>,
 }
@@ -71,6 +86,22 @@ impl EntryListener {
     }
 }
 
+impl EntryListener {
+    /// States what superseded a record (L2). Large values have a file each, which needs no facts.
+    fn state_fact(&mut self, dead: &Dead<'_>, handle: &Handle, is_hidden: bool) {
+        let Some(facts) = self.facts.as_mut().filter(|_| !handle.is_large()) else { return };
+        debug_assert!(dead.seq < dead.superseded_by, "a put dies of a newer version");
+        if is_hidden && planted!("hidden_fact_not_stated") {
+            return;
+        }
+        let by = match planted!("fact_is_not_newer") {
+            true => dead.superseded_by + 1,
+            false => dead.superseded_by,
+        };
+        facts.add(handle.file, self.keyspace, dead.key, by);
+    }
+}
+
 impl Listener for EntryListener {
     fn dead(&mut self, dead: Dead<'_>) {
         debug_assert!(dead.seq <= dead.superseded_by, "{:?} dies of an older entry", dead.kind);
@@ -79,14 +110,16 @@ impl Listener for EntryListener {
         if dead.kind != Kind::PutSeparated {
             return;
         }
-        if dead.seq > self.indexed {
+        let Some(handle) = self.handle(dead.value) else { return };
+        let is_hidden = dead.seq > self.indexed;
+        self.state_fact(&dead, &handle, is_hidden);
+        if is_hidden {
             mark!("separated_entry_hidden");
             return;
         }
         mark!("separated_entry_died");
-        if let Some(handle) = self.handle(dead.value)
-            && !planted!("dead_handle_not_counted")
-        {
+        self.bytes_died += u64::from(handle.bytes);
+        if !planted!("dead_handle_not_counted") {
             self.strategy.died(&handle, &mut self.changes);
         }
     }
@@ -110,16 +143,25 @@ impl Listener for EntryListener {
         }
         self.metrics.entries_dropped.fetch_add(self.entries, Ordering::Relaxed);
         self.metrics.bytes_dropped.fetch_add(self.bytes, Ordering::Relaxed);
-        Ok(self.changes.encode().into_iter().collect())
+        let figures = &self.metrics.collection;
+        figures.bytes_died.fetch_add(self.bytes_died, Ordering::Relaxed);
+        let mut sections: Vec<Section> = self.changes.encode().into_iter().collect();
+        if let Some(facts) = self.facts.take() {
+            figures.facts.fetch_add(facts.facts(), Ordering::Relaxed);
+            sections.extend(facts.encode());
+        }
+        Ok(sections)
     }
 }
 
 impl Engine {
     /// Listeners for work on entries of which those up to `indexed` are in the index already.
     pub(crate) fn entry_listeners(&self, indexed: Seq) -> EntryListeners {
+        let goes_by_facts = matches!(self.strategy.collection(), Collects::ByFacts);
         EntryListeners {
             metrics: Arc::clone(&self.metrics),
             strategy: Arc::clone(&self.strategy),
+            hash: goes_by_facts.then(|| KeyedHash::new(&self.uuid)),
             indexed,
         }
     }

@@ -47,6 +47,7 @@ use crate::memory::memtable::Memtable;
 use crate::table::BlockCache;
 use crate::table::cache::TableCache;
 use crate::values::cache::ValueCache;
+use crate::values::drops::Facts;
 use crate::values::file::{OpenFiles, ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
 use crate::values::strategy::kind::StrategyKind;
@@ -144,6 +145,7 @@ impl Engine {
         let (blocks, tables) = caches(&io, dir, uuid, &settings);
         let value_context = value_context(&io, dir, uuid, (&settings, &widths), &obsolete, &blocks);
         let values = described_files(&value_context, &state)?;
+        let facts = described_facts(&uuid, dir, &state, &values)?;
         let flushed = state.engine.flushed_seq;
         let value_segments = unflushed_segments(&values, flushed);
         let view = View {
@@ -156,6 +158,7 @@ impl Engine {
         let waiting = state.segments.iter().chain(&value_segments);
         let unflushed_bytes = waiting.filter_map(|s| s.sealed).map(|s| s.bytes).sum();
         let engine = Arc::new(Self {
+            facts: ArcSwap::from_pointee(facts),
             newest_value_table: AtomicU64::new(view.value_table),
             view: ArcSwap::from_pointee(view),
             publish: Mutex::new(()),
@@ -483,6 +486,19 @@ fn described_files(context: &Arc<ValueContext>, state: &Described) -> Result<Val
     let files = files.map_err(|error| error.in_file(&context.dir))?;
     files.settle(&nothing);
     Ok(files)
+}
+
+/// What the manifest states of records, as far as their files are there (rule R3).
+fn described_facts(
+    uuid: &[u8; 16],
+    dir: &Path,
+    state: &Described,
+    files: &ValueFiles,
+) -> Result<Facts> {
+    let nothing = Facts::new(KeyedHash::new(uuid));
+    let mut facts = nothing.apply(&state.facts).map_err(|error| error.in_file(dir))?;
+    facts.retain(|id| files.has_file(id));
+    Ok(facts)
 }
 
 /// Whether files of this kind have a number, and are named by the manifest where in force.

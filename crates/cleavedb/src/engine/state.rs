@@ -34,6 +34,8 @@ use crate::manifest::{Edit, Manifest};
 use crate::memory::memtable::Memtable;
 use crate::table::BlockCache;
 use crate::table::cache::TableCache;
+use crate::values::drops::Facts;
+use crate::values::drops::edit::FactsEdit;
 use crate::values::edit::ValuesEdit;
 use crate::values::file::{ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
@@ -72,6 +74,8 @@ pub(crate) struct Engine {
     pub(crate) strategy: Arc<dyn Strategy>,
     /// Which one that is.
     pub(crate) strategy_kind: StrategyKind,
+    /// What is known of records that nothing names any more; changes under the manifest lock.
+    pub(crate) facts: ArcSwap<Facts>,
     /// Number of the newest table of value files that a view has been published with.
     pub(crate) newest_value_table: AtomicU64,
     /// The list of files; `None` when read-only.
@@ -141,8 +145,9 @@ impl EngineEdit {
 pub(crate) struct Draft<'a> {
     /// What it says.
     pub(crate) sections: Vec<Section>,
-    /// What each keyspace's part of it does to the counts of value files. Left out where the
-    /// keyspace was dropped: its entries were counted off then.
+    /// What each keyspace's part of it does to the counts of value files, and states of records.
+    /// Left out where the keyspace was dropped: its entries were counted off then, and its records
+    /// are dead.
     pub(crate) counts: Vec<(Arc<KeyspaceState>, Section)>,
     /// What must hold when it is committed.
     pub(crate) condition: Option<&'a dyn Fn() -> bool>,
@@ -152,7 +157,7 @@ impl Draft<'_> {
     /// Takes in what work on one keyspace prepared.
     pub(crate) fn add(&mut self, keyspace: &Arc<KeyspaceState>, prepared: Vec<Section>) {
         for section in prepared {
-            if section.tag == SectionTag::VALUES {
+            if matches!(section.tag, SectionTag::VALUES | SectionTag::FACTS) {
                 self.counts.push((Arc::clone(keyspace), section));
             } else {
                 self.sections.push(section);
@@ -217,8 +222,12 @@ impl Engine {
             sections.push(self.engine_edit(self.flushed.load(Ordering::Acquire)));
         }
         let values = self.changed_values(&mut sections)?;
+        let facts = self.changed_facts(&sections, values.as_ref())?;
         manifest.append(&Edit { sections }).map_err(|error| self.settle_append(error))?;
         let publication = install(self).inspect_err(|error| self.stop(error))?;
+        if let Some(facts) = facts {
+            self.facts.store(Arc::new(facts));
+        }
         self.publish_edit(publication, values);
         if manifest.needs_roll(self.widths.manifest_bytes_max) {
             mark!("manifest_rolled");
@@ -291,8 +300,29 @@ impl Engine {
         if !view.values.is_empty() {
             sections.push(view.values.snapshot());
         }
+        sections.extend(self.facts.load().snapshot());
         sections.append(&mut indexes);
         sections
+    }
+
+    /// The facts after an edit; `None` where it changes nothing of them. Those about files that are
+    /// gone go, too: a compaction may have met entries of a file that was removed while it ran.
+    fn changed_facts(
+        &self,
+        sections: &[Section],
+        values: Option<&ValueFiles>,
+    ) -> Result<Option<Facts>> {
+        let facts = self.facts.load();
+        let stated = sections.iter().filter(|section| section.tag == SectionTag::FACTS);
+        let edits: Vec<_> = stated.map(|s| FactsEdit::decode(&s.payload)).collect::<Result<_>>()?;
+        if edits.is_empty() && (values.is_none() || facts.is_empty()) {
+            return Ok(None);
+        }
+        let mut next = facts.apply(&edits)?;
+        let view = self.view.load();
+        let files = values.unwrap_or(&view.values);
+        next.retain(|id| files.has_file(id));
+        Ok(Some(next))
     }
 
     /// The file table after what an edit says of it, its sections made one; `None` where it says

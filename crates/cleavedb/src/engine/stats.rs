@@ -65,6 +65,7 @@ impl Engine {
             ("block_cache", self.blocks.bytes()),
             ("filters_and_indexes", self.tables.memory_bytes()),
             ("value_tail", self.value_tail_bytes()),
+            ("facts", self.facts.load().memory_bytes()),
             ("iterators", self.iterator_bytes()),
             ("background", self.background_bytes()),
         ]

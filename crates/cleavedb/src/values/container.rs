@@ -5,11 +5,13 @@
 //! opened, and proved to be the one that was sealed, when it is first read from. CO-2 it goes away
 //! as any value file does ([`ValueFile`]).
 
+use std::ops::Range;
+
 use crate::base::entry::FileId;
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
 use crate::base::sync::{Arc, ArcSwap};
-use crate::base::value::Value;
+use crate::base::value::{SharedBytes, Value};
 use crate::io::Purpose;
 use crate::log::format::Sealed;
 use crate::values::file::ValueFile;
@@ -22,6 +24,33 @@ pub(crate) struct Container {
     sealed: Sealed,
     /// Once somebody has read from it.
     table: ArcSwap<Option<Arc<TableFile>>>,
+}
+
+/// Where in a container a value is to be read.
+pub(crate) struct Reach {
+    table: Arc<TableFile>,
+    /// The record, or the records among which it is.
+    pub(crate) range: Range<u64>,
+    is_current: bool,
+}
+
+impl Reach {
+    /// The value, out of what was read from `base` on.
+    pub(crate) fn value(
+        &self,
+        wanted: &Wanted<'_>,
+        owner: &SharedBytes,
+        base: u64,
+    ) -> Result<Value> {
+        if self.is_current {
+            mark!("value_read_at_epoch");
+            return self.table.value_at(wanted, owner, base);
+        }
+        mark!("value_searched_for");
+        let found = self.table.find_in(wanted, owner, base, self.range.clone())?;
+        let missing = || Error::corruption("an entry names a record that its value table has not");
+        found.ok_or_else(missing)?.value()
+    }
 }
 
 impl Container {
@@ -74,13 +103,27 @@ impl Container {
             return table.get(wanted, purpose);
         }
         mark!("value_searched_for");
-        match table.find(wanted, purpose)? {
-            Some(found) => found.value(),
-            None => {
-                let message = "an entry names a record that its value table has not";
-                Err(Error::corruption(message).in_file(self.file.path()))
-            }
-        }
+        table.find(wanted, purpose)?.ok_or_else(|| self.has_not())?.value()
+    }
+
+    /// Where to read what [`Container::read`] would read.
+    pub(crate) fn reach(
+        &self,
+        wanted: &Wanted<'_>,
+        is_current: bool,
+        purpose: Purpose,
+    ) -> Result<Reach> {
+        let table = self.table(purpose)?;
+        let range = match is_current {
+            true => table.place_of(&wanted.handle)?,
+            false => table.group_of(wanted, purpose)?.ok_or_else(|| self.has_not())?,
+        };
+        Ok(Reach { table, range, is_current })
+    }
+
+    fn has_not(&self) -> Error {
+        let message = "an entry names a record that its value table has not";
+        Error::corruption(message).in_file(self.file.path())
     }
 
     /// Whether the record of a handle is still there.

@@ -21,6 +21,18 @@ pub(crate) struct CollectionFigures {
     pub(crate) records_moved: AtomicU64,
     /// Records that were not their key's value any more.
     pub(crate) records_dead: AtomicU64,
+    /// Bytes of records whose entries left the indexes.
+    pub(crate) bytes_died: AtomicU64,
+    /// Facts stated of records that nothing names any more.
+    pub(crate) facts: AtomicU64,
+    /// Records that facts say are superseded, but a snapshot sees.
+    pub(crate) records_held: AtomicU64,
+    /// Times that collection had an index compacted, so that it tells what died.
+    pub(crate) compactions_asked: AtomicU64,
+    /// Look-ups of keys in an index by collection.
+    pub(crate) index_reads: AtomicU64,
+    /// Operations written by collection.
+    pub(crate) index_writes: AtomicU64,
     /// Records whose key changed between the look and the move.
     pub(crate) races_lost: AtomicU64,
 }

@@ -221,6 +221,7 @@ fn counted(engine: &Engine, handles: Vec<Handle>, dropped: &[usize]) -> Vec<Hand
         } else {
             mark!("gc_moved");
             figures.records_moved.fetch_add(1, Ordering::Relaxed);
+            figures.index_writes.fetch_add(1, Ordering::Relaxed);
             figures.bytes_moved.fetch_add(u64::from(handle.bytes), Ordering::Relaxed);
         }
     }

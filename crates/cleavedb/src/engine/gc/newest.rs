@@ -5,6 +5,7 @@ use crate::base::entry::{KeyspaceId, Kind, Seq};
 use crate::base::error::Result;
 use crate::base::lookup::Lookup;
 use crate::base::sync::Arc;
+use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::read::{look_up_in, look_up_many_in};
 use crate::engine::view::View;
@@ -47,6 +48,8 @@ impl<'a> Moment<'a> {
             KeyLookup { key, hash: key_hash(key), lookup }
         };
         let mut lookups: Vec<KeyLookup<'_>> = keys.map(lookup).collect();
+        let reads = &self.engine.metrics.collection.index_reads;
+        reads.fetch_add(lookups.len() as u64, Ordering::Relaxed);
         look_up_many_in(&self.view, keyspace, &mut lookups)?;
         let known = |KeyLookup { lookup, .. }| Known { moment: self, lookup };
         Ok(lookups.into_iter().map(known).collect())
@@ -73,6 +76,7 @@ impl<'a> Moment<'a> {
 impl NewestBase for Moment<'_> {
     fn newest_base(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Base>> {
         let mut lookup = Lookup::new(self.seq);
+        self.engine.metrics.collection.index_reads.fetch_add(1, Ordering::Relaxed);
         look_up_in(&self.view, keyspace, key, &mut lookup)?;
         self.base_of(keyspace, &lookup)
     }

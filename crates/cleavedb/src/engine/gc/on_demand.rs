@@ -9,6 +9,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::gc::estimate::DeadTail;
 use crate::io::Purpose;
+use crate::values::strategy::Collects;
 
 /// What a call of [`Engine::reclaim`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,13 +42,17 @@ impl Engine {
         let start = self.io.clock.now();
         let before = self.reclaimed_so_far();
         self.flush_all()?;
-        if self.end_dead_tail(DEAD_TAIL)? {
-            self.flush_all()?;
+        match self.strategy.collection() {
+            Collects::ByIndex(_) if self.end_dead_tail(DEAD_TAIL)? => self.flush_all()?,
+            Collects::ByIndex(_) => {}
+            Collects::ByFacts => self.gather_facts(timeout)?,
         }
         let newest = {
             let view = self.view.load();
             let segment = view.values.iter().next_back().map(|entry| entry.file.id());
-            segment.max(view.values.large().next_back().map(|entry| entry.file.id()))
+            let container = view.values.containers().next_back();
+            let large = view.values.large().next_back().map(|entry| entry.file.id());
+            segment.max(large).max(container.map(|entry| entry.container.id()))
         };
         {
             let mut known = self.gc.state.lock();
@@ -75,6 +80,21 @@ impl Engine {
         let refused = self.gc.state.lock().refused.values().next().cloned();
         refused.map_or(Ok(()), Err)?;
         Ok(Reclaimed { is_complete, ..self.reclaimed_so_far().since(before) })
+    }
+
+    /// Has the indexes tell of all that died, and waits for it.
+    fn gather_facts(self: &Arc<Self>, timeout: Option<Duration>) -> Result<()> {
+        self.ask_for_facts(0);
+        self.schedule();
+        let waited = self.wait_background(timeout, || {
+            self.health.check_writable()?;
+            Ok(self.settle_asked())
+        });
+        match waited {
+            // What is known by then is what is collected.
+            Err(error) if error.kind() == ErrorKind::Timeout => Ok(()),
+            waited => waited,
+        }
     }
 
     fn reclaimed_so_far(&self) -> Reclaimed {

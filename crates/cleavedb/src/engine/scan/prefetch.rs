@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 
+use crate::base::entry::KeyspaceId;
 use crate::base::error::Result;
 use crate::base::marks::mark;
 use crate::base::sync::atomic::Ordering;
@@ -311,7 +312,7 @@ impl VisibleCursor {
     ) -> (Window, Option<Result<()>>) {
         mark!("scan_window_begun");
         let mut pairs = VecDeque::with_capacity(pairs_max);
-        let mut handles = Vec::with_capacity(pairs_max);
+        let mut places = 0;
         let (mut bytes, mut own_bytes, mut end) = (0, 0, None);
         while pairs.len() < pairs_max && bytes < bytes_max && end.is_none() {
             match if forward { self.next() } else { self.prev() } {
@@ -325,9 +326,9 @@ impl VisibleCursor {
                     bytes += pair.memory_bytes();
                     if let Some(Base::Separated(_, handle)) = &pair.base {
                         let place = self.engine.strategy.resolve(handle).map(|handle| {
-                            handles.push(handle);
                             bytes += u64::from(handle.bytes);
-                            Place { number: handles.len() - 1, handle }
+                            places += 1;
+                            Place { number: places - 1, handle }
                         });
                         pair.place = Some(place);
                     }
@@ -335,7 +336,9 @@ impl VisibleCursor {
                 }
             }
         }
-        let values = self.engine.value_reader(&self.files).begin(&handles, Purpose::Read);
+        let wanted: Vec<Wanted<'_>> = pairs.iter().filter_map(|p| p.wanted(self.keyspace)).collect();
+        debug_assert_eq!(wanted.len(), places);
+        let values = self.engine.value_reader(&self.files).begin(&wanted, Purpose::Read);
         let memory_bytes = own_bytes + values.memory_bytes();
         (Window { pairs, values, memory_bytes }, end)
     }
@@ -358,6 +361,14 @@ impl VisibleCursor {
 }
 
 impl Pair {
+    /// Its separated value.
+    fn wanted(&self, keyspace: KeyspaceId) -> Option<Wanted<'_>> {
+        let (Some(Base::Separated(seq, _)), Some(Ok(place))) = (&self.base, &self.place) else {
+            return None;
+        };
+        Some(Wanted { handle: place.handle, keyspace, key: &self.key, seq: *seq })
+    }
+
     /// Memory of what it holds besides a separated value.
     fn memory_bytes(&self) -> u64 {
         let inline = match &self.base {

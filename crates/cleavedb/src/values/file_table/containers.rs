@@ -36,6 +36,8 @@ pub(crate) struct ContainerEntry {
     pub(crate) container: Arc<Container>,
     /// What its records come to.
     pub(crate) totals: Totals,
+    /// The files in it, ascending by number.
+    files: Vec<FileId>,
 }
 
 impl MovedFile {
@@ -74,7 +76,8 @@ impl ValueFiles {
 
     /// The files in a container, ascending by number.
     pub(crate) fn files_in(&self, container: FileId) -> impl Iterator<Item = &MovedFile> {
-        self.moved.iter().filter(move |file| file.container == container)
+        let files = self.container(container).map(|entry| entry.files.as_slice());
+        files.unwrap_or_default().iter().filter_map(|&id| self.get_moved(id))
     }
 
     /// Index entries that name files of a container, and the bytes of the records they name.
@@ -82,6 +85,16 @@ impl ValueFiles {
         self.files_in(container).fold((0, 0), |(refs, bytes), file| {
             (refs + file.refs, bytes + file.ref_bytes)
         })
+    }
+
+    /// Index entries that name any file, large values among them, and the bytes of what they name.
+    pub(crate) fn all_refs(&self) -> (u64, u64) {
+        let segments = self.iter().map(|entry| (entry.state.refs, entry.state.ref_bytes));
+        let moved = self.moved.iter().map(|file| (file.refs, file.ref_bytes));
+        let large = self.large().filter(|entry| entry.refs > 0);
+        let large = large.filter_map(|entry| Some((entry.refs, entry.info?.value_bytes)));
+        let all = segments.chain(moved).chain(large);
+        all.fold((0, 0), |sum, (refs, bytes)| (sum.0 + refs, sum.1 + bytes))
     }
 
     /// Whether there is a file of this number, whatever it is in; large values aside.
@@ -126,8 +139,12 @@ impl ValueFiles {
             self.moved.retain(|file| file.id != id);
             self.insert_moved(MovedFile { id, epoch, container, refs, ref_bytes })?;
         }
-        if let Some(split) = left.iter().find(|&&id| self.files_in(id).next().is_some()) {
-            return Err(refused(*split, "is a container that rewriting splits"));
+        let is_taken = |id: &FileId| info.files.binary_search_by_key(id, |file| file.0).is_ok();
+        let splits = |entry: &&ContainerEntry| {
+            left.contains(&entry.container.id()) && !entry.files.iter().all(is_taken)
+        };
+        if let Some(split) = self.containers.iter().find(splits) {
+            return Err(refused(split.container.id(), "is a container that rewriting splits"));
         }
         self.containers.retain(|entry| !left.contains(&entry.container.id()));
         self.insert_container(info, file_of)
@@ -160,7 +177,8 @@ impl ValueFiles {
         };
         let file = file_of(FileKind::ValueTable, id);
         let container = Container::new(file, info.sealed);
-        self.containers.insert(at, ContainerEntry { container, totals: info.totals });
+        let files = info.files.iter().map(|file| file.0).collect();
+        self.containers.insert(at, ContainerEntry { container, totals: info.totals, files });
         Ok(())
     }
 
@@ -181,8 +199,13 @@ impl ValueFiles {
     pub(super) fn remove_moved(&mut self, id: FileId) -> bool {
         let Some(container) = self.get_moved(id).map(|file| file.container) else { return false };
         self.moved.retain(|file| file.id != id);
-        if self.files_in(container).next().is_none() {
-            self.containers.retain(|entry| entry.container.id() != container);
+        if let Ok(at) = self.find_container(container)
+            && let Some(entry) = self.containers.get_mut(at)
+        {
+            entry.files.retain(|&file| file != id);
+            if entry.files.is_empty() {
+                self.containers.remove(at);
+            }
         }
         true
     }
@@ -201,7 +224,7 @@ impl ValueFiles {
 
     /// The edits that make this part of the table out of nothing.
     pub(super) fn add_container_edits(&self, edits: &mut Vec<ValuesEdit>) {
-        for ContainerEntry { container, totals } in &self.containers {
+        for ContainerEntry { container, totals, .. } in &self.containers {
             let files = self.files_in(container.id()).map(|file| (file.id, file.epoch)).collect();
             let info = ContainerInfo { sealed: container.sealed(), totals: *totals, files };
             edits.push(ValuesEdit::Held(Arc::new(info)));

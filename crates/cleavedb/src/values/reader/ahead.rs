@@ -15,10 +15,8 @@ use crate::base::value::Value;
 use crate::io::Purpose;
 use crate::io::disk::ReadsUnderWay;
 use crate::memory::cache_entry::CachedValue;
-use crate::values::container::Container;
 use crate::values::file::ValueFile;
-use crate::values::handle::Handle;
-use crate::values::reader::batch::{Piece, PieceBytes, conclude, join, prepare};
+use crate::values::reader::batch::{Piece, PieceBytes, Way, conclude, join, prepare};
 use crate::values::reader::large::read_whole;
 use crate::values::reader::{Home, ValueReader, Wanted, damaged, value_of};
 
@@ -35,10 +33,8 @@ enum Place {
     Kept(Arc<ValueFile>, BytesArc<CachedValue>),
     /// From a file of its own, when it is asked for: there is nothing to be joined.
     Large(Arc<ValueFile>),
-    /// From a container, when it is asked for.
-    Container(Arc<Container>, bool),
-    /// From the piece of this number.
-    Piece(usize),
+    /// From the piece of this number, by the way of that number.
+    Piece(usize, usize),
     /// From nowhere.
     Lost(Error),
 }
@@ -48,6 +44,8 @@ pub(crate) struct ValuesAhead {
     under_way: Option<Box<dyn ReadsUnderWay>>,
     places: Vec<Place>,
     pieces: Vec<Piece>,
+    /// Where in them each value is, in the order of the places.
+    ways: Vec<Way>,
     /// Which pieces could be tried at all; empty once the reads have ended.
     opened: Vec<Result<()>>,
     /// What the pieces brought.
@@ -55,48 +53,69 @@ pub(crate) struct ValuesAhead {
 }
 
 impl ValueReader<'_> {
-    /// Begins to read many values and waits for none.
-    pub(crate) fn begin(&self, handles: &[Handle], purpose: Purpose) -> ValuesAhead {
+    /// Begins to read many values and waits for none, but for indexes of value tables.
+    pub(crate) fn begin(&self, wanted: &[Wanted<'_>], purpose: Purpose) -> ValuesAhead {
         let io = &self.context.io;
-        // (number, file, handle), of those that need the device
-        let mut open = Vec::with_capacity(handles.len());
-        let place = |(number, handle): (usize, &Handle)| match self.home_of(handle) {
-            _ if handle.is_large() => match self.large_file_of(handle) {
-                Ok(file) => Place::Large(Arc::clone(file)),
+        // (number, its way), of those that need the device
+        let mut open: Vec<(usize, Way)> = Vec::with_capacity(wanted.len());
+        let mut places: Vec<Place> = Vec::with_capacity(wanted.len());
+        for (number, one) in wanted.iter().enumerate() {
+            places.push(match self.place_of(one, purpose) {
+                Ok(Ok(way)) => {
+                    open.push((number, way));
+                    Place::Piece(0, 0)
+                }
+                Ok(Err(place)) => place,
                 Err(error) => Place::Lost(error),
-            },
-            Err(error) => Place::Lost(error),
-            Ok(Home::Container(home, is_current)) => match self.context.cache.peek(handle) {
-                Some(kept) => Place::Kept(Arc::clone(home.file()), kept),
-                None => Place::Container(Arc::clone(home), is_current),
-            },
-            Ok(Home::Segment(file)) => match self.in_tail(handle) {
-                Some((owner, range)) => Place::Tail(Arc::clone(file), owner, range),
-                None => match self.context.cache.peek(handle) {
-                    Some(kept) => Place::Kept(Arc::clone(file), kept),
-                    None => {
-                        open.push((number, file, *handle));
-                        Place::Piece(0)
-                    }
-                },
-            },
-        };
-        let mut places: Vec<Place> = handles.iter().enumerate().map(place).collect();
-        open.sort_unstable_by_key(|(_, _, handle)| (handle.file, handle.offset));
-        let pieces = join(open.iter().map(|&(_, file, handle)| (file, handle)), GAP_BYTES_MAX);
+            });
+        }
+        open.sort_unstable_by_key(|(_, way)| way.order());
+        let pieces = join(open.iter().map(|(_, way)| way), GAP_BYTES_MAX);
         for (number, piece) in pieces.iter().enumerate() {
-            for &(place, _, _) in open.get(piece.from..piece.to).unwrap_or_default() {
-                if let Some(place) = places.get_mut(place) {
-                    *place = Place::Piece(number);
+            for way in piece.from..piece.to {
+                let place = open.get(way).and_then(|&(place, _)| places.get_mut(place));
+                if let Some(place) = place {
+                    *place = Place::Piece(number, way);
                 }
             }
         }
+        let ways = open.into_iter().map(|(_, way)| way).collect();
         let (opened, reads) = prepare(&pieces, &io.meter, purpose);
         let under_way = (!reads.is_empty()).then(|| {
             io.meter.batch_submitted();
             io.disk.start_batch(reads)
         });
-        ValuesAhead { under_way, places, pieces, opened, brought: Vec::new() }
+        ValuesAhead { under_way, places, pieces, ways, opened, brought: Vec::new() }
+    }
+
+    /// Where a value will come from: by way of the device, or from elsewhere.
+    fn place_of(
+        &self,
+        wanted: &Wanted<'_>,
+        purpose: Purpose,
+    ) -> Result<std::result::Result<Way, Place>> {
+        let handle = &wanted.handle;
+        if handle.is_large() {
+            let file = self.large_file_of(handle)?;
+            return Ok(Err(Place::Large(Arc::clone(file))));
+        }
+        let home = self.home_of(handle)?;
+        let file = match home {
+            Home::Segment(file) => file,
+            Home::Container(home, _) => home.file(),
+        };
+        if let Home::Segment(_) = home
+            && let Some((owner, range)) = self.in_tail(handle)
+        {
+            return Ok(Err(Place::Tail(Arc::clone(file), owner, range)));
+        }
+        match self.context.cache.peek(handle) {
+            // What is kept of a file of before its rewrite may be of another record.
+            Some(kept) if kept.of(wanted).is_some() || matches!(home, Home::Segment(_)) => {
+                Ok(Err(Place::Kept(Arc::clone(file), kept)))
+            }
+            _ => home.way(wanted, purpose).map(Ok),
+        }
     }
 }
 
@@ -110,19 +129,20 @@ impl ValuesAhead {
                 value_of(file, wanted, BytesArc::clone(owner).into(), range.clone())
             }
             Some(Place::Large(file)) => read_whole(file, wanted, Purpose::Read),
-            Some(Place::Container(home, is_current)) => {
-                home.read(wanted, *is_current, Purpose::Read)
-            }
             Some(Place::Kept(file, kept)) => kept.of(wanted).ok_or_else(|| {
                 let error = Error::corruption("two entries name one value");
                 damaged(file, wanted.handle.offset, error)
             }),
-            Some(&Place::Piece(at)) => match self.pieces.get(at).zip(self.brought.get(at)) {
-                Some((piece, bytes)) => piece.value(bytes, wanted),
+            Some(&Place::Piece(at, way)) => match self.piece(at, way) {
+                Some((piece, bytes, way)) => piece.value(bytes, wanted, way),
                 None => Err(Error::invalid("a piece that was not begun")),
             },
             None => Err(Error::invalid("a value that was not begun")),
         }
+    }
+
+    fn piece(&self, at: usize, way: usize) -> Option<(&Piece, &PieceBytes, &Way)> {
+        Some((self.pieces.get(at)?, self.brought.get(at)?, self.ways.get(way)?))
     }
 
     /// Memory that the reads take.

@@ -1,7 +1,9 @@
 //! Many values at once: sorted by place, neighbours joined, all device reads under way together.
 
+use std::ops::Range;
 use std::sync::Arc as BytesArc;
 
+use crate::base::entry::FileId;
 use crate::base::error::Result;
 use crate::base::marks::mark;
 use crate::base::sync::Arc;
@@ -10,8 +12,8 @@ use crate::io::disk::{BatchRead, ReadsUnderWay};
 use crate::io::meter::Meter;
 use crate::io::{DiskFile, Purpose};
 use crate::values::cache::Kept;
+use crate::values::container::Reach;
 use crate::values::file::ValueFile;
-use crate::values::handle::Handle;
 use crate::values::reader::{Home, ValueReader, Wanted, check_length, failed, value_of};
 
 /// Records at most so far apart are read in one piece: what lies between costs less than another
@@ -45,33 +47,35 @@ impl ValueReader<'_> {
     pub(crate) fn read_many(&self, wanted: &[Wanted<'_>], purpose: Purpose) -> Vec<Result<Value>> {
         let mut outcomes: Vec<Option<Result<Value>>> = Vec::with_capacity(wanted.len());
         let cache = &self.context.cache;
-        // (number of the outcome, its file, what is wanted, the right to keep it), of those that
+        // (number of the outcome, what is wanted, where it is, the right to keep it), of those that
         // need the device; while a right is held, nothing is waited for but the device
         let mut open = Vec::with_capacity(wanted.len());
         for (number, one) in wanted.iter().enumerate() {
-            outcomes.push(match self.home_of(&one.handle) {
+            let home = self.home_of(&one.handle);
+            if let Ok(Home::Segment(file)) = home
+                && let Some((owner, range)) = self.in_tail(&one.handle)
+            {
+                outcomes.push(Some(value_of(file, one, owner.into(), range)));
+                continue;
+            }
+            let guard = match (&home, cache.begin(one, false)) {
+                (Ok(_), Kept::Hit(value)) => {
+                    outcomes.push(Some(Ok(value)));
+                    continue;
+                }
+                (_, Kept::Miss(guard)) => guard,
+                (Err(_), Kept::Hit(_)) => None,
+            };
+            outcomes.push(match home.and_then(|home| home.way(one, purpose)) {
                 Err(error) => Some(Err(error)),
-                Ok(Home::Container(home, is_current)) => Some(match cache.begin(one, false) {
-                    Kept::Hit(value) => Ok(value),
-                    Kept::Miss(guard) => home
-                        .read(one, is_current, purpose)
-                        .inspect(|value| cache.keep(guard, one, value)),
-                }),
-                Ok(Home::Segment(file)) => match self.in_tail(&one.handle) {
-                    Some((owner, range)) => Some(value_of(file, one, owner.into(), range)),
-                    None => match cache.begin(one, false) {
-                        Kept::Hit(value) => Some(Ok(value)),
-                        Kept::Miss(guard) => {
-                            open.push((number, file, one, guard));
-                            None
-                        }
-                    },
-                },
+                Ok(way) => {
+                    open.push((number, one, way, guard));
+                    None
+                }
             });
         }
-        open.sort_unstable_by_key(|(_, _, one, _)| (one.handle.file, one.handle.offset));
-        let handles = open.iter().map(|(_, file, one, _)| (*file, one.handle));
-        let pieces = join(handles, GAP_BYTES_MAX);
+        open.sort_unstable_by_key(|(_, _, way, _)| way.order());
+        let pieces = join(open.iter().map(|(_, _, way, _)| way), GAP_BYTES_MAX);
         // All waves are begun before the first is awaited.
         let wave_pieces = pieces.len().div_ceil(WAVES_MAX).max(WAVE_PIECES_MIN);
         let waves: Vec<_> = pieces
@@ -81,8 +85,8 @@ impl ValueReader<'_> {
         for (pieces, begun) in waves {
             for (piece, bytes) in pieces.iter().zip(begun.finish(pieces)) {
                 let places = open.get_mut(piece.from..piece.to).unwrap_or_default();
-                for (number, _, one, guard) in places {
-                    let value = piece.value(&bytes, one);
+                for (number, one, way, guard) in places {
+                    let value = piece.value(&bytes, one, way);
                     if let Ok(value) = &value {
                         cache.keep(guard.take(), one, value);
                     }
@@ -146,8 +150,16 @@ impl BegunPieces {
 
 impl Piece {
     /// A value out of what the piece brought.
-    pub(super) fn value(&self, bytes: &PieceBytes, wanted: &Wanted<'_>) -> Result<Value> {
+    pub(super) fn value(
+        &self,
+        bytes: &PieceBytes,
+        wanted: &Wanted<'_>,
+        way: &Way,
+    ) -> Result<Value> {
         let owner = bytes.clone()?;
+        if let Some(reach) = &way.reach {
+            return reach.value(wanted, &owner.into(), self.offset);
+        }
         let start = (wanted.handle.offset - self.offset) as usize;
         value_of(&self.file, wanted, owner.into(), start..start + wanted.handle.bytes as usize)
     }
@@ -194,15 +206,49 @@ pub(super) fn conclude(
     pieces.iter().zip(opened).map(outcome).collect()
 }
 
+/// Where a value is to be read: a part of a file, and what it is searched for there.
+pub(super) struct Way {
+    /// The file.
+    pub(super) file: Arc<ValueFile>,
+    /// The part.
+    pub(super) range: Range<u64>,
+    /// How to find it there; `None`: it is a segment's record.
+    reach: Option<Reach>,
+}
+
+impl Way {
+    /// What ways are sorted by.
+    pub(super) fn order(&self) -> (FileId, u64) {
+        (self.file.id(), self.range.start)
+    }
+}
+
+impl Home<'_> {
+    /// Where to read a value of which this is the home. May read an index.
+    pub(super) fn way(&self, wanted: &Wanted<'_>, purpose: Purpose) -> Result<Way> {
+        match *self {
+            Home::Segment(file) => {
+                let range = wanted.handle.offset..wanted.handle.end();
+                Ok(Way { file: Arc::clone(file), range, reach: None })
+            }
+            Home::Container(home, is_current) => {
+                let reach = home.reach(wanted, is_current, purpose)?;
+                let (file, range) = (Arc::clone(home.file()), reach.range.clone());
+                Ok(Way { file, range, reach: Some(reach) })
+            }
+        }
+    }
+}
+
 /// The pieces that bring all of these, which stand in the order of their places; records at most
 /// `gap_bytes_max` apart go into one.
 pub(super) fn join<'a>(
-    sorted: impl Iterator<Item = (&'a Arc<ValueFile>, Handle)>,
+    sorted: impl Iterator<Item = &'a Way>,
     gap_bytes_max: u64,
 ) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
-    for (number, (file, handle)) in sorted.enumerate() {
-        let (offset, end) = (handle.offset, handle.end());
+    for (number, Way { file, range, .. }) in sorted.enumerate() {
+        let (offset, end) = (range.start, range.end);
         match pieces.last_mut() {
             Some(last)
                 if last.file.id() == file.id()

@@ -292,6 +292,14 @@ pub(super) fn is_worth_it(file: &FileFigures, limits: &SpaceLimits) -> bool {
     garbage > 0 && is_share(garbage, own, worth)
 }
 
+/// Whether collection would be due if so many bytes more were garbage, and they make a part of that
+/// which is worth finding out.
+pub(crate) fn is_due(space: &Space, expected_bytes: u64, limits: &SpaceLimits) -> bool {
+    let allowed = space.allowed_bytes(limits);
+    let garbage = space.garbage_bytes.saturating_add(expected_bytes);
+    is_share(garbage, allowed, DUE_PERCENT) && is_share(expected_bytes, allowed, DUE_PERCENT / 4)
+}
+
 /// Garbage that these limits allow beside so many live bytes.
 fn allowed(live_bytes: u64, limits: &SpaceLimits) -> u64 {
     let share = (limits.amplification_max - 1.0).max(0.0);

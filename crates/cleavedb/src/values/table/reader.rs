@@ -21,6 +21,7 @@ use crate::base::value::{SharedBytes, Value};
 use crate::io::{DiskFile, Purpose};
 use crate::log::format::Sealed;
 use crate::values::file::ValueFile;
+use crate::values::handle::Handle;
 use crate::values::reader::Wanted;
 use crate::values::table::format::{
     HEADER_BYTES, PLACE_BYTES, RECORD_BYTES_MIN, Rank, TRAILER_BYTES, TableRecord, Trailer,
@@ -173,8 +174,25 @@ impl TableFile {
 
     /// The value that a handle of the present epoch names.
     pub(crate) fn get(&self, wanted: &Wanted<'_>, purpose: Purpose) -> Result<Value> {
+        let place = self.place_of(&wanted.handle)?;
+        let owner = self.read(place.start, place.end - place.start, purpose)?;
+        self.value_at(wanted, &owner, place.start)
+    }
+
+    /// Where a handle of the present epoch says that its record is.
+    pub(crate) fn place_of(&self, handle: &Handle) -> Result<Range<u64>> {
+        self.check_place(handle.offset, u64::from(handle.bytes))
+    }
+
+    /// [`TableFile::get`] out of what was read from `base` on, which holds the handle's place.
+    pub(crate) fn value_at(
+        &self,
+        wanted: &Wanted<'_>,
+        owner: &SharedBytes,
+        base: u64,
+    ) -> Result<Value> {
         let place = TablePlace { offset: wanted.handle.offset, bytes: wanted.handle.bytes };
-        let found = self.read_record(place.offset, u64::from(place.bytes), purpose)?;
+        let found = self.prove(owner, (place.offset - base) as usize, place.offset)?;
         let record = found.record().map_err(|e| damaged(&self.file, place.offset, e))?;
         if record.rank() != rank_of(wanted) || found.place != place {
             let (seq, file) = (record.record.seq, record.file);
@@ -199,6 +217,13 @@ impl TableFile {
 
     /// Reads so many bytes, which must begin with a record and hold all of it.
     fn read_record(&self, offset: u64, bytes: u64, purpose: Purpose) -> Result<FoundRecord> {
+        self.check_place(offset, bytes)?;
+        let owner = self.read(offset, bytes, purpose)?;
+        self.prove(&owner, 0, offset)
+    }
+
+    /// So many bytes from an offset on, if records can stand there.
+    fn check_place(&self, offset: u64, bytes: u64) -> Result<Range<u64>> {
         let end = offset.saturating_add(bytes);
         let is_place = offset >= HEADER_BYTES as u64
             && offset.is_multiple_of(PLACE_BYTES)
@@ -208,8 +233,7 @@ impl TableFile {
             let message = format!("no record of a value table stands at {offset} to {end}");
             return Err(damaged(&self.file, offset, Error::corruption(message)));
         }
-        let owner = self.read(offset, bytes, purpose)?;
-        self.prove(&owner, 0, offset)
+        Ok(offset..end)
     }
 
     /// The record that begins at `start` of what was read (VTR-1), which stands at `offset`.
@@ -231,31 +255,51 @@ impl TableFile {
         wanted: &Wanted<'_>,
         purpose: Purpose,
     ) -> Result<Option<FoundRecord>> {
-        let rank = rank_of(wanted);
-        let index = self.load_index(purpose)?;
-        let found = index.find(&rank).map_err(|e| damaged(&self.file, self.index_offset(), e))?;
-        let Some(group) = found else { return Ok(None) };
+        let Some(group) = self.group_of(wanted, purpose)? else { return Ok(None) };
         let owner = self.read(group.start, group.end - group.start, purpose)?;
+        self.find_in(wanted, &owner, group.start, group)
+    }
+
+    /// The bytes in which a search for such a record would look; `None` where the table has none.
+    pub(crate) fn group_of(
+        &self,
+        wanted: &Wanted<'_>,
+        purpose: Purpose,
+    ) -> Result<Option<Range<u64>>> {
+        let index = self.load_index(purpose)?;
+        let rank = rank_of(wanted);
+        index.find(&rank).map_err(|e| damaged(&self.file, self.index_offset(), e))
+    }
+
+    /// [`TableFile::find`] in what was read from `base` on, which holds the group.
+    pub(crate) fn find_in(
+        &self,
+        wanted: &Wanted<'_>,
+        owner: &SharedBytes,
+        base: u64,
+        group: Range<u64>,
+    ) -> Result<Option<FoundRecord>> {
+        let rank = rank_of(wanted);
         let mut offset = group.start;
         while offset < group.end {
-            let start = (offset - group.start) as usize;
+            let start = (offset - base) as usize;
             let rest = owner.get(start..).unwrap_or_default();
             let bytes = stated_bytes(rest).map_err(|e| damaged(&self.file, offset, e))?;
             let record = TableRecord::decode_first(rest);
             if record.is_ok_and(|record| record.rank() == rank) {
-                return self.prove(&owner, start, offset).map(Some);
+                return self.prove(owner, start, offset).map(Some);
             }
             offset = offset.saturating_add(padded(bytes));
         }
         // What is not there may only be damaged: then that is the answer.
-        self.prove_group(&owner, group)?;
+        self.prove_group(owner, base, group)?;
         Ok(None)
     }
 
-    fn prove_group(&self, owner: &SharedBytes, group: Range<u64>) -> Result<()> {
+    fn prove_group(&self, owner: &SharedBytes, base: u64, group: Range<u64>) -> Result<()> {
         let mut offset = group.start;
         while offset < group.end {
-            let found = self.prove(owner, (offset - group.start) as usize, offset)?;
+            let found = self.prove(owner, (offset - base) as usize, offset)?;
             offset += padded(u64::from(found.place.bytes));
         }
         if offset != group.end {

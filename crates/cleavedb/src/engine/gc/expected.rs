@@ -1,0 +1,170 @@
+//! Garbage that is in the index still: entries that newer ones supersede, until compaction meets
+//! them and says so.
+//!
+//! With small entries in the index and large values outside of it, much may have died before the
+//! index has a reason of its own to be compacted. How much at most, the number of entries above
+//! the last level says: each of them supersedes one below it, or none. How much of that came true
+//! the last times says the rest. So the index is compacted for it where that is worth it, which
+//! costs some bytes an entry; nothing is asked of it.
+
+use crate::base::entry::{KeyspaceId, Seq};
+use crate::base::error::Result;
+use crate::base::marks::mark;
+use crate::base::sync::Arc;
+use crate::base::sync::atomic::Ordering;
+use crate::engine::Engine;
+use crate::engine::catalogue::KeyspaceState;
+use crate::engine::commit::{Task, Work};
+use crate::engine::gc::QUIET_PART;
+use crate::index::KeyRange;
+use crate::values::strategy::space::{Space, is_due};
+
+/// Bounds of the share of the entries above the last level that is taken to supersede others.
+const RATE_MIN: f64 = 1.0 / 16.0;
+/// What it is before anything is known.
+const RATE_FIRST: f64 = 0.5;
+
+/// What is expected of the indexes.
+pub(super) struct Expected {
+    /// Share of the entries above the last level that superseded others.
+    rate: f64,
+    /// A compaction that was asked for: tickets by keyspace, what it was to find at most, and bytes
+    /// that had died before.
+    asked: Option<Arc<Asked>>,
+    /// Newest seq visible when an index was last compacted because writing had ceased.
+    quiet_seq: Seq,
+}
+
+struct Asked {
+    tickets: Vec<(KeyspaceId, u64)>,
+    bytes_max: u64,
+    dead_before: u64,
+}
+
+impl Default for Expected {
+    fn default() -> Self {
+        Self { rate: RATE_FIRST, asked: None, quiet_seq: 0 }
+    }
+}
+
+impl Engine {
+    /// Has the indexes compacted where that will tell of enough garbage; whether it did something.
+    pub(super) fn expect_garbage(self: &Arc<Self>) -> Result<bool> {
+        if !self.settle_asked() {
+            return Ok(false);
+        }
+        let is_quiet = {
+            let mut known = self.gc.state.lock();
+            let is_quiet = std::mem::take(&mut known.look);
+            if is_quiet {
+                known.looked_seq = self.visible.load(Ordering::Acquire);
+            }
+            is_quiet
+        };
+        let bytes_max = self.unknown_garbage_max();
+        let least = self.widths.value_segment_bytes / QUIET_PART;
+        if is_quiet && self.end_quiet_tail(bytes_max, least)? {
+            return Ok(true);
+        }
+        let (figures, limits) = (self.value_file_figures(), self.space_limits());
+        let rate = self.gc.state.lock().expected.rate;
+        let expected = (bytes_max as f64 * rate) as u64;
+        let is_worth_it = expected >= least && is_due(&Space::of(&figures), expected, &limits);
+        let visible = self.visible.load(Ordering::Acquire);
+        let is_new = self.gc.state.lock().expected.quiet_seq != visible;
+        let is_asked_for = is_quiet && is_new && bytes_max >= least;
+        if !is_worth_it && !is_asked_for {
+            return Ok(false);
+        }
+        mark!("gc_index_compacted_for_facts");
+        self.ask_for_facts(bytes_max);
+        Ok(true)
+    }
+
+    /// Has all indexes compacted, so that every superseded entry is told of.
+    pub(super) fn ask_for_facts(self: &Arc<Self>, bytes_max: u64) {
+        let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();
+        let request = |keyspace: &Arc<KeyspaceState>| {
+            (keyspace.id, keyspace.index.request_compaction(KeyRange::default()))
+        };
+        let tickets = keyspaces.iter().map(request).collect();
+        let figures = &self.metrics.collection;
+        figures.compactions_asked.fetch_add(1, Ordering::Relaxed);
+        let dead_before = figures.bytes_died.load(Ordering::Relaxed);
+        let mut known = self.gc.state.lock();
+        known.expected.asked = Some(Arc::new(Asked { tickets, bytes_max, dead_before }));
+        known.expected.quiet_seq = self.visible.load(Ordering::Acquire);
+    }
+
+    /// Whether no compaction that was asked for is still under way; learns from the last one.
+    pub(super) fn settle_asked(&self) -> bool {
+        let asked = self.gc.state.lock().expected.asked.clone();
+        let Some(asked) = asked else { return true };
+        let is_done = |&(id, ticket): &(KeyspaceId, u64)| {
+            let keyspace = self.catalogue.lock().numbered(id);
+            keyspace.is_none_or(|keyspace| keyspace.index.compaction_done(ticket))
+        };
+        if !asked.tickets.iter().all(is_done) {
+            return false;
+        }
+        let died = self.metrics.collection.bytes_died.load(Ordering::Relaxed) - asked.dead_before;
+        let mut known = self.gc.state.lock();
+        if asked.bytes_max > 0 {
+            let rate = died as f64 / asked.bytes_max as f64;
+            known.expected.rate = rate.clamp(RATE_MIN, 1.0);
+        }
+        known.expected.asked.take_if(|now| Arc::ptr_eq(now, &asked));
+        true
+    }
+
+    /// Bytes of records that entries above the last levels of the indexes may supersede.
+    fn unknown_garbage_max(&self) -> u64 {
+        let view = self.view.load();
+        let (mut above, mut entries) = (0_u64, 0_u64);
+        for index in view.indexes.values() {
+            let space = index.space();
+            let last = space.levels.iter().rposition(|level| level.entries > 0);
+            above += space.levels.iter().take(last.unwrap_or(0)).map(|l| l.entries).sum::<u64>();
+            // Runs of level 0 may supersede each other.
+            if last == Some(0) && space.levels.first().is_some_and(|level| level.files > 1) {
+                above += space.entries;
+            }
+            entries += space.entries;
+        }
+        let named = view.values.all_refs();
+        if named.0 == 0 {
+            return 0;
+        }
+        let mean_bytes = named.1 / named.0;
+        above.min(entries).saturating_mul(mean_bytes).min(named.1)
+    }
+
+    /// Once nothing is written any more: what was written last is flushed where it may supersede
+    /// much, and a segment that is mostly dead is ended, so that it can be collected.
+    fn end_quiet_tail(self: &Arc<Self>, above: u64, least: u64) -> Result<bool> {
+        let view = self.view.load_full();
+        let (refs, ref_bytes) = view.values.all_refs();
+        let unflushed: u64 = view.memtables().map(|table| table.entries()).sum();
+        let mean_bytes = ref_bytes.checked_div(refs).unwrap_or(0);
+        let of_memtables = unflushed.saturating_mul(mean_bytes).min(ref_bytes);
+        let is_unfrozen = self.visible.load(Ordering::Acquire) > self.last_frozen();
+        if is_unfrozen && of_memtables.saturating_add(above) >= least && of_memtables > 0 {
+            mark!("gc_flush_asked_for_facts");
+            self.commit(Work::control(Task::Freeze))?;
+            self.gc.look_anew();
+            return Ok(true);
+        }
+        let newest = view.values.iter().next_back();
+        let is_dead_tail = newest.is_some_and(|entry| {
+            let bytes = entry.file.readable();
+            entry.state.sealed.is_none() && bytes >= least && entry.state.ref_bytes < bytes / 2
+        });
+        if is_unfrozen || !is_dead_tail || self.reserve.is_given_up() {
+            return Ok(false);
+        }
+        mark!("gc_open_segment_ended_for_facts");
+        self.commit(Work::control(Task::RollValues))?;
+        self.gc.look_anew();
+        Ok(true)
+    }
+}

@@ -1,0 +1,331 @@
+//! Collection by facts: containers are rewritten in key order, without those of their records that
+//! facts kill, and their files keep their numbers. The index is neither asked nor written.
+//!
+//! Invariants, the rules being those of the design:
+//! RW-1 only what grows no more and is wholly flushed is rewritten (R9), and all files of a
+//!      container together (R2).
+//! RW-2 the facts are taken first, the list of snapshots after (R4). Facts are of flushed versions,
+//!      which are durable: nothing needs to be synced but the new container.
+//! RW-3 one edit puts the files into the new container, each with its next epoch, and discards the
+//!      facts that were taken, and no later one (R3).
+//! RW-4 views of before pin what they read; a crash leaves at most a container that nothing names.
+//! RW-5 the newest segment stays a segment: what is newer than all that the manifest names is a sign
+//!      of a lost edit (`recover`).
+
+use std::collections::BTreeSet;
+
+use crate::base::entry::{FileId, KeyspaceId, Seq};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::marks::mark;
+use crate::base::names::FileKind;
+use crate::base::planted::planted;
+use crate::base::sync::Arc;
+use crate::base::sync::atomic::Ordering;
+use crate::engine::Engine;
+use crate::engine::commit::{Task, Work};
+use crate::engine::state::{Draft, Publication};
+use crate::io::Purpose;
+use crate::values::drops::batch::FactBatch;
+use crate::values::drops::{PinnedFacts, Verdict};
+use crate::values::edit::{ContainerInfo, ValuesEdit};
+use crate::values::file::ValueFile;
+use crate::values::file_table::ValueFiles;
+use crate::values::rewrite::{Judge, JudgedRecord, Rewrite, RewriteContext, Rewritten, Source};
+use crate::values::strategy::space::FileFigures;
+use crate::values::table::writer::{GROUP_BYTES, WrittenTable};
+
+/// The part of the memory budget that a rewrite may take.
+const MEMORY_PART: u64 = 16;
+/// Least of it.
+const MEMORY_BYTES_MIN: u64 = 1 << 20;
+/// Containers that are merged at once, at most: each needs a read of its own at a time.
+const VICTIMS_MAX: usize = 16;
+
+/// A container that is to be rewritten: a segment, or a value table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Victim {
+    /// Its own number.
+    id: FileId,
+    /// Its files, and their epochs.
+    files: Vec<(FileId, u32)>,
+}
+
+/// A rewrite in progress.
+pub(super) struct Rewriting {
+    victims: Vec<Victim>,
+    container: FileId,
+    facts: PinnedFacts,
+    rewrite: Rewrite,
+    snapshots: Vec<Seq>,
+    keyspaces: BTreeSet<KeyspaceId>,
+    /// Records that a snapshot keeps.
+    held: u64,
+    /// Bytes of the records that were judged.
+    judged_bytes: u64,
+}
+
+/// Says which records facts kill.
+struct FactJudge<'a> {
+    facts: &'a mut PinnedFacts,
+    snapshots: &'a [Seq],
+    keyspaces: &'a BTreeSet<KeyspaceId>,
+    held: &'a mut u64,
+    judged_bytes: &'a mut u64,
+}
+
+impl Judge for FactJudge<'_> {
+    fn keeps(&mut self, record: &JudgedRecord<'_>) -> Result<bool> {
+        let JudgedRecord { keyspace, key, seq, source, bytes, .. } = *record;
+        *self.judged_bytes += bytes;
+        if !self.keyspaces.contains(&keyspace) {
+            mark!("gc_record_of_dropped_keyspace");
+            return Ok(false);
+        }
+        let snapshots = if planted!("gc_facts_ignore_snapshots") { &[] } else { self.snapshots };
+        let verdict = self.facts.judge(source, keyspace, key, seq, snapshots);
+        match verdict {
+            Verdict::Held(_) => {
+                mark!("gc_fact_held_by_snapshot");
+                *self.held += 1;
+            }
+            Verdict::Superseded(_) => mark!("gc_fact_killed"),
+            Verdict::Moved | Verdict::Unknown => {}
+        }
+        Ok(!verdict.is_dead())
+    }
+}
+
+impl Rewriting {
+    /// Numbers of the victims.
+    pub(super) fn victims(&self) -> impl Iterator<Item = FileId> {
+        self.victims.iter().map(|victim| victim.id)
+    }
+}
+
+impl Engine {
+    /// Goes on with a rewrite, or begins the most pressing one; false if nothing is due.
+    pub(super) fn rewrite_once(self: &Arc<Self>) -> Result<bool> {
+        let current = self.gc.state.lock().rewriting.take();
+        if let Some(rewriting) = current {
+            return self.go_on_rewriting(rewriting).map(|()| true);
+        }
+        let mut has_worked = self.remove_dead_value_files()?;
+        has_worked |= self.expect_garbage()?;
+        has_worked |= self.succeed_dead_newest()?;
+        let victims = self.pick_containers();
+        let Some(&first) = victims.first() else { return Ok(has_worked) };
+        if self.succeed_victim(&victims)? {
+            return Ok(true);
+        }
+        match self.begin_rewrite(&victims) {
+            Ok(Some(rewriting)) => self.go_on_rewriting(rewriting)?,
+            // They went away meanwhile: another look will tell.
+            Ok(None) => mark!("gc_victim_gone"),
+            Err(error) => self.settle_collection(first, error)?,
+        }
+        Ok(true)
+    }
+
+    /// Containers to rewrite together: the most pressing one, and more as long as what lives in all
+    /// of them makes one container.
+    fn pick_containers(&self) -> Vec<FileId> {
+        let (ranked, figures) = self.ranked_victims();
+        let mut chosen = Vec::new();
+        let mut live_bytes = 0_u64;
+        for id in ranked.into_iter().take(VICTIMS_MAX) {
+            let live = figures.iter().find(|file| file.id == id).map_or(0, |file| file.live_bytes);
+            live_bytes = live_bytes.saturating_add(live);
+            if !chosen.is_empty() && live_bytes > self.widths.value_segment_bytes {
+                break;
+            }
+            chosen.push(id);
+        }
+        if chosen.len() > 1 {
+            mark!("gc_containers_merged");
+        }
+        chosen
+    }
+
+    /// Begins a segment after the newest one where that is to be rewritten (RW-5).
+    fn succeed_victim(self: &Arc<Self>, victims: &[FileId]) -> Result<bool> {
+        let newest = self.view.load().newest_value_file();
+        if !victims.contains(&FileId(newest)) || self.value_lane.is_open() {
+            return Ok(false);
+        }
+        mark!("gc_newest_victim_succeeded");
+        self.commit(Work::control(Task::RollValues))?;
+        Ok(true)
+    }
+
+    fn begin_rewrite(&self, ids: &[FileId]) -> Result<Option<Rewriting>> {
+        let view = self.view.load_full();
+        let newest = FileId(view.newest_value_file());
+        let mut victims = Vec::with_capacity(ids.len());
+        let mut sources = Vec::with_capacity(ids.len());
+        for &id in ids.iter().filter(|&&id| id != newest) {
+            let Some((victim, source)) = self.victim(&view.values, id)? else { continue };
+            victims.push(victim);
+            sources.push(source);
+        }
+        if victims.is_empty() {
+            return Ok(None);
+        }
+        let files_of = |victim: &Victim| victim.files.iter().map(|file| file.0).collect();
+        let by_source: Vec<Vec<FileId>> = victims.iter().map(files_of).collect();
+        // RW-2.
+        let facts = self.facts.load_full().pin(&by_source);
+        let snapshots = self.snapshots.stripes();
+        let keyspaces = self.catalogue.lock().all().map(|keyspace| keyspace.id).collect();
+        let container = self.file_ids.next();
+        let context = RewriteContext {
+            io: self.io.clone(),
+            directory: self.dir.clone(),
+            uuid: self.uuid,
+            group_bytes: GROUP_BYTES,
+            direct: self.settings.direct_writes,
+            limited: true,
+            memory_bytes_max: (self.settings.memory_budget / MEMORY_PART).max(MEMORY_BYTES_MIN),
+        };
+        let files = by_source.concat();
+        let rewrite = Rewrite::begin(&context, sources, container, files)?;
+        let (held, judged_bytes) = (0, 0);
+        Ok(Some(Rewriting {
+            victims,
+            container,
+            facts,
+            rewrite,
+            snapshots,
+            keyspaces,
+            held,
+            judged_bytes,
+        }))
+    }
+
+    /// A container as it is now; `None` where it is gone, or may not be touched yet (RW-1).
+    fn victim(&self, files: &ValueFiles, id: FileId) -> Result<Option<(Victim, Source)>> {
+        if let Some(entry) = files.container(id) {
+            let table = entry.container.table(Purpose::Collection)?;
+            let files = files.files_in(id).map(|file| (file.id, file.epoch)).collect();
+            mark!("gc_container_rewritten");
+            return Ok(Some((Victim { id, files }, Source::Table { table })));
+        }
+        let entry = files.get(id);
+        let entry = entry.filter(|entry| entry.state.is_settled(self.flushed()));
+        Ok(entry.and_then(|entry| {
+            let sealed = entry.state.sealed?;
+            let (file, punched) = (Arc::clone(&entry.file), entry.punched.clone());
+            let victim = Victim { id, files: vec![(id, 0)] };
+            Some((victim, Source::Segment { file, sealed, punched }))
+        }))
+    }
+
+    /// One step of a rewrite, and what follows if it is the last one.
+    fn go_on_rewriting(self: &Arc<Self>, mut rewriting: Rewriting) -> Result<()> {
+        let Rewriting { facts, rewrite, snapshots, keyspaces, held, judged_bytes, .. } =
+            &mut rewriting;
+        let mut judge = FactJudge { facts, snapshots, keyspaces, held, judged_bytes };
+        let is_cancelled = self.cancelled.load(Ordering::Acquire);
+        let stepped = match is_cancelled {
+            true => Err(Error::new(ErrorKind::Closed, "the database is being closed")),
+            false => rewrite.step(&mut judge),
+        };
+        let done = match stepped {
+            Ok(None) => {
+                self.gc.state.lock().rewriting = Some(rewriting);
+                return Ok(());
+            }
+            Ok(Some(done)) => self.install_rewrite(&rewriting, done),
+            Err(error) => Err(error),
+        };
+        match (done, rewriting.victims.first().map(|victim| victim.id)) {
+            (Err(error), Some(first)) => self.settle_collection(first, error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts the new container into force (RW-3).
+    fn install_rewrite(&self, rewriting: &Rewriting, done: Rewritten) -> Result<()> {
+        // Removed with its last holder, unless the edit names it.
+        let made = done.written.as_ref().map(|_| {
+            ValueFile::new(&self.value_context, FileKind::ValueTable, rewriting.container)
+        });
+        let mut facts = FactBatch::new(crate::base::checksum::KeyedHash::new(&self.uuid));
+        facts.discard(rewriting.facts.discards());
+        let mut sections = vec![ValuesEdit::encode(&edits_of(rewriting, done.written.as_ref()))];
+        if !planted!("gc_keeps_no_late_facts") {
+            sections.extend(facts.encode());
+        }
+        // Compaction may have found that nothing names some of them: all begins anew then.
+        let is_unchanged = || {
+            let files = &self.view.load().values;
+            rewriting.victims.iter().all(|victim| victim.is_in_force(files))
+        };
+        let draft = Draft { sections, condition: Some(&is_unchanged), ..Draft::default() };
+        if !self.commit_draft(draft, |_| Ok(Publication::default()))? {
+            mark!("gc_rewrite_overtaken");
+            return Ok(());
+        }
+        mark!("gc_container_in_force");
+        if let Some(made) = made {
+            made.keep();
+        }
+        self.note_rewrite(rewriting, &done);
+        Ok(())
+    }
+
+    fn note_rewrite(&self, rewriting: &Rewriting, done: &Rewritten) {
+        let figures = &self.metrics.collection;
+        let relaxed = Ordering::Relaxed;
+        figures.collected.fetch_add(rewriting.victims.len() as u64, relaxed);
+        figures.records_moved.fetch_add(done.records_kept, relaxed);
+        figures.bytes_moved.fetch_add(done.bytes_kept, relaxed);
+        figures.records_dead.fetch_add(done.records_dropped, relaxed);
+        figures.records_held.fetch_add(rewriting.held, relaxed);
+        let freed = rewriting.judged_bytes.saturating_sub(done.bytes_kept);
+        figures.removed(rewriting.victims.len() as u64, freed);
+        if done.records_dropped == 0 {
+            // What nothing names is still there: no fact says so. Not to be tried again and again.
+            mark!("gc_rewrite_in_vain");
+            let container = self.view.load().values.refs_in(rewriting.container);
+            self.gc.state.lock().vain.insert(rewriting.container, container.0);
+        }
+        tracing::info!(
+            containers = rewriting.victims.len(),
+            into = %rewriting.container,
+            records_kept = done.records_kept,
+            records_dropped = done.records_dropped,
+            bytes_kept = done.bytes_kept,
+            facts = rewriting.facts.counts().facts,
+            "value files rewritten"
+        );
+    }
+
+    /// Whether rewriting a container was in vain, and nothing in it has died since.
+    pub(super) fn was_in_vain(&self, files: &ValueFiles, file: &FileFigures) -> bool {
+        let vain = self.gc.state.lock().vain.get(&file.id).copied();
+        vain.is_some_and(|refs| refs == files.refs_in(file.id).0)
+    }
+}
+
+/// What puts the files into the new container, or away where nothing survived.
+fn edits_of(rewriting: &Rewriting, written: Option<&WrittenTable>) -> Vec<ValuesEdit> {
+    let files = rewriting.victims.iter().flat_map(|victim| victim.files.iter().copied());
+    let Some(WrittenTable { sealed, properties }) = written else {
+        return files.map(|(id, _)| ValuesEdit::Removed { id }).collect();
+    };
+    let mut files: Vec<_> = files.map(|(id, epoch)| (id, epoch + 1)).collect();
+    files.sort_unstable();
+    let info = ContainerInfo { sealed: *sealed, totals: properties.totals, files };
+    vec![ValuesEdit::Rewritten(Arc::new(info))]
+}
+
+impl Victim {
+    /// Whether the table has it as it was when the rewrite began.
+    fn is_in_force(&self, files: &ValueFiles) -> bool {
+        let is_there = |&(id, epoch): &(FileId, u32)| match epoch {
+            0 => files.get(id).is_some(),
+            _ => files.get_moved(id).is_some_and(|file| file.epoch == epoch),
+        };
+        self.files.iter().all(is_there)
+    }
+}
