@@ -236,8 +236,9 @@ impl Crasher {
     /// Reopens an image and looks at everything; returns the commit that it shows.
     fn reopen(&mut self, image: MemoryDisk, progress: &Progress, window: Window) -> Check<usize> {
         let form = if self.random.chance(1, 6) {
-            let index = self.form.index;
-            Form { index, mixed: self.form.mixed, ..Form::drawn(self.random.bits()) }
+            // What a store has from its creation on.
+            let Form { index, mixed, strategy, .. } = self.form;
+            Form { index, mixed, strategy, ..Form::drawn(self.random.bits()) }
         } else {
             self.form.clone()
         };

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use cleavedb::sim::Widths;
-use cleavedb::{Compression, Durability, IndexKind, Options};
+use cleavedb::{Compression, Durability, IndexKind, Options, StrategyKind};
 
 use crate::operators;
 use crate::random::Random;
@@ -26,6 +26,8 @@ pub struct Form {
     pub compression: Option<Vec<Compression>>,
     /// Bytes from which on values are kept in value files.
     pub separate_at: Option<u32>,
+    /// How they are kept there.
+    pub strategy: StrategyKind,
     /// Their compression there.
     pub value_compression: Compression,
     /// Bytes of memory.
@@ -79,6 +81,7 @@ impl Form {
             mixed: true,
             compression: None,
             separate_at: None,
+            strategy: StrategyKind::Wisckey,
             value_compression: Compression::None,
             memory_budget: 4 << 20,
             sync_interval: Duration::from_secs(1),
@@ -191,6 +194,25 @@ impl Form {
                 form.widths.hole_block_bytes = 16;
                 form.widths.value_segment_bytes = 2 << 10;
             }),
+            Self::named("novkv, values of 8 bytes apart", |form| {
+                form.strategy = StrategyKind::Novkv;
+                form.separate_at = Some(8);
+                form.widths.value_segment_bytes = 1 << 10;
+            }),
+            Self::named("novkv, naive index, zstd", |form| {
+                form.strategy = StrategyKind::Novkv;
+                form.separate_at = Some(40);
+                form.index = IndexKind::Naive;
+                form.value_compression = Compression::Zstd;
+            }),
+            Self::named("novkv, real disk, threads", |form| {
+                form.native = true;
+                form.strategy = StrategyKind::Novkv;
+                form.separate_at = Some(16);
+                form.widths.value_segment_bytes = 2 << 10;
+                form.widths.large_value_bytes = 300;
+                form.widths.large_chunk_bytes = 128;
+            }),
             Self::named("real disk, threads, values apart", |form| {
                 form.native = true;
                 form.separate_at = Some(64);
@@ -262,6 +284,7 @@ impl Form {
         form.widths.large_value_bytes = *random.pick(&[17, 100, 400, 8 << 20]);
         form.widths.large_chunk_bytes = *random.pick(&[16, 100, 1 << 10]);
         form.widths.hole_block_bytes = *random.pick(&[8, 32, 128, 4096]);
+        form.strategy = *random.pick(&StrategyKind::ALL);
         form
     }
 
@@ -277,6 +300,7 @@ impl Form {
             .direct_writes(self.direct)
             .open_files_max(self.open_files_max)
             .reserve_bytes(self.reserve_bytes)
+            .strategy(self.strategy)
             .widths(self.widths.clone());
         for operator in operators::all() {
             options = options.merge_operator(operator);

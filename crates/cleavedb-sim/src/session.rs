@@ -573,7 +573,8 @@ fn files_match(store: &Store, world: &World) -> Check {
         return Err(Violation(format!("{tables} tables on disk, {named} in force: {names:?}")));
     }
     // One more may be there, blank, for when the open one is full.
-    let values = names.iter().filter(|name| name.ends_with(".val")).count() as u64;
+    let is_values = |name: &&String| name.ends_with(".val") || name.ends_with(".vtb");
+    let values = names.iter().filter(is_values).count() as u64;
     let in_force = store.db.stats().values.files;
     if values != in_force && values != in_force + 1 {
         let found = format!("{values} value files on disk, {in_force} in force");

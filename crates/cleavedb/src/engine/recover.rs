@@ -47,7 +47,7 @@ use crate::memory::memtable::Memtable;
 use crate::table::BlockCache;
 use crate::table::cache::TableCache;
 use crate::values::cache::ValueCache;
-use crate::values::drops::Facts;
+use crate::values::drops::directory::Facts;
 use crate::values::file::{OpenFiles, ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
 use crate::values::strategy::kind::StrategyKind;

@@ -34,7 +34,7 @@ use crate::manifest::{Edit, Manifest};
 use crate::memory::memtable::Memtable;
 use crate::table::BlockCache;
 use crate::table::cache::TableCache;
-use crate::values::drops::Facts;
+use crate::values::drops::directory::Facts;
 use crate::values::drops::edit::FactsEdit;
 use crate::values::edit::ValuesEdit;
 use crate::values::file::{ValueContext, ValueFile};

@@ -154,10 +154,10 @@ impl Engine {
             self.gc.look_anew();
             return Ok(true);
         }
-        let newest = view.values.iter().next_back();
-        let is_dead_tail = newest.is_some_and(|entry| {
-            let bytes = entry.file.readable();
-            entry.state.sealed.is_none() && bytes >= least && entry.state.ref_bytes < bytes / 2
+        let is_dead_tail = self.value_lane.open_lines().is_some_and(|(id, lines)| {
+            let bytes: u64 = lines.iter().map(|line| u64::from(line.bytes)).sum();
+            let named = view.values.get(id).map_or(0, |entry| entry.state.ref_bytes);
+            bytes >= least && named < bytes / 2
         });
         if is_unfrozen || !is_dead_tail || self.reserve.is_given_up() {
             return Ok(false);

@@ -26,7 +26,7 @@ use crate::engine::commit::{Task, Work};
 use crate::engine::state::{Draft, Publication};
 use crate::io::Purpose;
 use crate::values::drops::batch::FactBatch;
-use crate::values::drops::{PinnedFacts, Verdict};
+use crate::values::drops::pinned::{PinnedFacts, Verdict};
 use crate::values::edit::{ContainerInfo, ValuesEdit};
 use crate::values::file::ValueFile;
 use crate::values::file_table::ValueFiles;
