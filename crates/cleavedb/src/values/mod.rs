@@ -2,6 +2,11 @@
 //! the log that made it durable and its home; index entries carry a handle to it.
 
 pub(crate) mod cache;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "flushes, compactions and collection use it next")
+)]
+pub(crate) mod drops;
 pub(crate) mod edit;
 pub(crate) mod file;
 pub(crate) mod file_table;
