@@ -49,9 +49,17 @@ impl KeyedHash {
 
     /// Hash of a key of a keyspace.
     pub(crate) fn hash(self, keyspace: KeyspaceId, key: &[u8]) -> u64 {
+        xxhash_rust::xxh3::xxh3_64_with_seed(key, self.seed(keyspace))
+    }
+
+    /// Hash of a key of a keyspace that may stand for the key itself: 128 bits.
+    pub(crate) fn wide(self, keyspace: KeyspaceId, key: &[u8]) -> u128 {
+        xxhash_rust::xxh3::xxh3_128_with_seed(key, self.seed(keyspace))
+    }
+
+    fn seed(self, keyspace: KeyspaceId) -> u64 {
         // An odd factor, so that no two keyspaces share a seed.
-        let spread = u64::from(keyspace.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        xxhash_rust::xxh3::xxh3_64_with_seed(key, self.0 ^ spread)
+        self.0 ^ u64::from(keyspace.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
 

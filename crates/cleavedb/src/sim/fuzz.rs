@@ -8,6 +8,7 @@
 
 mod directory;
 mod dumps;
+mod facts;
 mod large;
 mod locator;
 mod logs;

@@ -3,6 +3,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod container;
+pub(crate) mod drops;
 pub(crate) mod edit;
 pub(crate) mod file;
 pub(crate) mod file_table;

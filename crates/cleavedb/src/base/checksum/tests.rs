@@ -14,6 +14,16 @@ fn the_hash_on_disk_keeps_its_value() {
 }
 
 #[test]
+fn the_wide_hash_on_disk_keeps_its_value() {
+    let hash = KeyedHash::new(b"0123456789abcdef");
+    assert_eq!(hash.wide(KeyspaceId(1), b"apple"), 0x144a_f52d_0929_24c3_e847_80b0_d37e_4ef6);
+    assert_ne!(hash.wide(KeyspaceId(2), b"apple"), hash.wide(KeyspaceId(1), b"apple"));
+    assert_ne!(hash.wide(KeyspaceId(1), b"plum"), hash.wide(KeyspaceId(1), b"apple"));
+    let other = KeyedHash::new(b"0123456789abcdeF");
+    assert_ne!(other.wide(KeyspaceId(1), b"apple"), hash.wide(KeyspaceId(1), b"apple"));
+}
+
+#[test]
 fn parts_add_up() {
     let bytes = b"any bytes at all";
     let whole = crc_of_parts(bytes, b"");

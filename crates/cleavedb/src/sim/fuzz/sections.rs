@@ -5,6 +5,7 @@ use crate::engine::catalogue::KeyspaceEdit;
 use crate::engine::lane::JournalEdit;
 use crate::engine::state::EngineEdit;
 use crate::index::lsm::edit::DecodedEdit;
+use crate::values::drops::edit::FactsEdit;
 use crate::values::edit::ValuesEdit;
 
 /// A section: its tag in the first byte, then its payload. What decodes is encoded and decoded
@@ -30,6 +31,11 @@ pub fn manifest_sections(data: &[u8]) -> bool {
             let Ok(edits) = ValuesEdit::decode(payload) else { return false };
             assert_eq!(ValuesEdit::encode(&edits).payload, payload, "one encoding only");
             super::values::apply(&edits);
+        }
+        SectionTag::FACTS => {
+            let Ok(edit) = FactsEdit::decode(payload) else { return false };
+            assert_eq!(edit.encode().payload, payload, "one encoding only");
+            super::facts::apply(&edit);
         }
         tag @ SectionTag::LSM => {
             let section = Section { tag, payload: payload.to_vec() };

@@ -1,0 +1,177 @@
+//! What one flush, one part of a compaction or one collection says about facts. Owned by its job's
+//! thread.
+
+use crate::base::checksum::KeyedHash;
+use crate::base::codec::varint_len;
+use crate::base::entry::{FileId, KeyspaceId, SEQ_MAX, Seq};
+use crate::base::names::FILE_ID_MAX;
+use crate::base::section::Section;
+use crate::values::drops::edit::{Discard, FactsEdit, FileRun};
+use crate::values::drops::run::{LINE_BYTES_MAX, Line, Run};
+use crate::values::drops::subject::{FactKind, SUBJECT_BYTES_MAX, Subject};
+
+/// Bytes at which a section is ended and the next one begun. An edit may be a thousand times as
+/// long; but a replay holds a whole section, and a run of a file is not longer than one.
+const SECTION_BYTES: usize = 1 << 20;
+
+/// Bytes in front of a run: the step to its file, its count and its smallest seq.
+const RUN_HEADER_BYTES_MAX: usize = 9 + 10 + 8;
+
+/// One fact, its subject in the arena.
+#[derive(Clone, Copy, Debug)]
+struct Collected {
+    file: FileId,
+    seq: Seq,
+    at: usize,
+    length: u8,
+}
+
+/// Facts on their way into an edit.
+#[derive(Clone, Debug)]
+pub(crate) struct FactBatch {
+    hash: KeyedHash,
+    /// The subjects, one after the other.
+    subjects: Vec<u8>,
+    facts: Vec<Collected>,
+    discards: Vec<Discard>,
+    dropped: Vec<FileId>,
+}
+
+impl FactBatch {
+    /// Nothing yet; `hash` is that of the database.
+    pub(crate) fn new(hash: KeyedHash) -> Self {
+        let (subjects, facts) = (Vec::new(), Vec::new());
+        Self { hash, subjects, facts, discards: Vec::new(), dropped: Vec::new() }
+    }
+
+    /// A durable version `superseding` of the key exists, and a record of the key that it
+    /// supersedes may be in the file's container (rules R1, R2). Durable: with the edit, at the
+    /// latest.
+    pub(crate) fn add(&mut self, file: FileId, keyspace: KeyspaceId, key: &[u8], superseding: Seq) {
+        self.put(FactKind::Superseded, file, keyspace, key, superseding);
+    }
+
+    /// Exactly this record was copied elsewhere out of the container that holds the file, and the
+    /// edit's entries name the copy (rule R7).
+    pub(crate) fn add_moved(&mut self, file: FileId, keyspace: KeyspaceId, key: &[u8], seq: Seq) {
+        self.put(FactKind::Moved, file, keyspace, key, seq);
+    }
+
+    /// A collection has read these facts; those of a file that is dropped as well need not be
+    /// said.
+    pub(crate) fn discard(&mut self, discards: &[Discard]) {
+        self.discards.extend_from_slice(discards);
+    }
+
+    /// The file is gone with this edit: its facts go, those of this batch too.
+    pub(crate) fn drop_file(&mut self, file: FileId) {
+        self.dropped.push(file);
+    }
+
+    /// Whether there is nothing to say.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.facts.is_empty() && self.discards.is_empty() && self.dropped.is_empty()
+    }
+
+    /// How many facts were added, repetitions among them.
+    pub(crate) fn facts(&self) -> u64 {
+        self.facts.len() as u64
+    }
+
+    /// Bytes that the batch holds: what bounds it.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.subjects.capacity() + self.facts.capacity() * size_of::<Collected>()
+    }
+
+    /// The sections for the edit, in the order in which they are to be applied; none if there is
+    /// nothing to say.
+    pub(crate) fn encode(self) -> Vec<Section> {
+        self.encode_in(SECTION_BYTES)
+    }
+
+    fn put(&mut self, kind: FactKind, file: FileId, keyspace: KeyspaceId, key: &[u8], seq: Seq) {
+        debug_assert!((1..=SEQ_MAX).contains(&seq) && keyspace.0 > 0);
+        debug_assert!((1..=FILE_ID_MAX).contains(&file.0));
+        let subject = Subject::new(self.hash, kind, keyspace, key);
+        let at = self.subjects.len();
+        self.subjects.extend_from_slice(&subject);
+        self.facts.push(Collected { file, seq, at, length: subject.len() as u8 });
+    }
+
+    fn encode_in(mut self, section_bytes: usize) -> Vec<Section> {
+        self.dropped.sort_unstable();
+        self.dropped.dedup();
+        self.settle_discards();
+        self.sort_facts();
+        let mut edit = FactsEdit {
+            dropped: std::mem::take(&mut self.dropped),
+            discards: std::mem::take(&mut self.discards),
+            ..FactsEdit::default()
+        };
+        let mut bytes = 20 * (edit.dropped.len() + edit.discards.len());
+        let mut sections = Vec::new();
+        let mut rest = self.facts.as_slice();
+        while let Some(first) = rest.first() {
+            if bytes + RUN_HEADER_BYTES_MAX + LINE_BYTES_MAX > section_bytes && !edit.is_empty() {
+                sections.push(std::mem::take(&mut edit).encode());
+                bytes = 0;
+            }
+            bytes += RUN_HEADER_BYTES_MAX;
+            let mut count = 0;
+            for fact in rest.iter().take_while(|fact| fact.file == first.file) {
+                let more = 2 + usize::from(fact.length) + varint_len(fact.seq);
+                if count > 0 && bytes + more > section_bytes {
+                    break;
+                }
+                (bytes, count) = (bytes + more, count + 1);
+            }
+            let (now, later) = rest.split_at_checked(count).unwrap_or((rest, &[]));
+            let run = Run::new(now.iter().map(|fact| self.line(fact)));
+            edit.runs.push(FileRun { file: first.file, run });
+            if later.first().is_some_and(|next| next.file == first.file) {
+                sections.push(std::mem::take(&mut edit).encode());
+                bytes = 0;
+            }
+            rest = later;
+        }
+        if !edit.is_empty() {
+            sections.push(edit.encode());
+        }
+        sections
+    }
+
+    /// Sorts the facts, and leaves out repetitions and those of files that are dropped.
+    fn sort_facts(&mut self) {
+        let mut facts = std::mem::take(&mut self.facts);
+        facts.retain(|fact| self.dropped.binary_search(&fact.file).is_err());
+        facts.sort_unstable_by(|a, b| self.order(a).cmp(&self.order(b)));
+        facts.dedup_by(|a, b| self.order(a) == self.order(b));
+        self.facts = facts;
+    }
+
+    /// Sorts the discards: one for each file, as far as any goes.
+    fn settle_discards(&mut self) {
+        let dropped = &self.dropped;
+        self.discards.retain(|discard| dropped.binary_search(&discard.file).is_err());
+        self.discards
+            .sort_unstable_by_key(|discard| (discard.file, std::cmp::Reverse(discard.upto)));
+        self.discards.dedup_by_key(|discard| discard.file);
+    }
+
+    fn order(&self, fact: &Collected) -> (FileId, &[u8], Seq) {
+        let bytes = self.subjects.get(fact.at..fact.at + usize::from(fact.length));
+        (fact.file, bytes.unwrap_or_default(), fact.seq)
+    }
+
+    fn line(&self, fact: &Collected) -> Line {
+        let mut subject = Subject::EMPTY;
+        let (_, bytes, seq) = self.order(fact);
+        debug_assert!(bytes.len() <= SUBJECT_BYTES_MAX);
+        // Made by a subject, so it fits one.
+        let _ = subject.replace_tail(0, bytes);
+        (subject, seq)
+    }
+}
+
+#[cfg(test)]
+mod tests;
