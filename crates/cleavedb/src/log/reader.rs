@@ -185,6 +185,11 @@ impl SegmentReader {
         self.header.as_ref()
     }
 
+    /// Memory it takes: of one read, or of the largest frame met.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     /// Whether the last frame handed out was a footer.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn has_footer(&self) -> bool {

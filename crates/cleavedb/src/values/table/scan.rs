@@ -51,6 +51,10 @@ pub(crate) struct TableScan {
     last_key: Vec<u8>,
     /// The rest of the last record's rank; none before the first one.
     last: Option<(KeyspaceId, Seq, FileId)>,
+    /// Where the last record begins.
+    last_offset: u64,
+    /// What it proved itself with.
+    last_body: u32,
 }
 
 impl TableScan {
@@ -68,6 +72,8 @@ impl TableScan {
             ahead: None,
             last_key: Vec::new(),
             last: None,
+            last_offset: HEADER_BYTES as u64,
+            last_body: 0,
         })
     }
 
@@ -106,8 +112,25 @@ impl TableScan {
         self.last_key.clear();
         self.last_key.extend_from_slice(rank.key);
         self.last = Some((rank.keyspace, rank.seq, rank.file));
+        (self.last_offset, self.last_body) = (offset, body);
         self.position = offset + padded_bytes;
         Ok(Some(ScannedRecord { offset, record, body }))
+    }
+
+    /// Place in the order of the record that was handed out last.
+    pub(crate) fn last_rank(&self) -> Option<Rank<'_>> {
+        let (keyspace, seq, file) = self.last?;
+        Some(Rank { keyspace, key: &self.last_key, seq, file })
+    }
+
+    /// The record that was handed out last once more, for whoever looks at others in between.
+    pub(crate) fn last_record(&self) -> Result<ScannedRecord<'_>> {
+        let offset = self.last_offset;
+        let skip = offset.checked_sub(self.buffer_offset).unwrap_or(u64::MAX);
+        let stored = usize::try_from(skip).ok().and_then(|skip| self.buffer.get(skip..));
+        TableRecord::decode_first(stored.unwrap_or_default())
+            .map(|record| ScannedRecord { offset, record, body: self.last_body })
+            .map_err(|error| damaged(&self.file, offset, error))
     }
 
     /// Bytes of the next record. Looks at little of it first, since few keys are long.
