@@ -36,10 +36,10 @@ use crate::engine::state::{Draft, Publication};
 use crate::values::edit::ValuesEdit;
 use crate::values::file_table::{TableEntry, ValueFiles};
 use crate::values::sample::Sample;
-use crate::values::strategy::{AsksIndex, Collects};
 use crate::values::strategy::space::{
     FileFigures, Plan, Space, SpaceLimits, Urgency, live_record_bytes, plan, worthwhile,
 };
+use crate::values::strategy::{AsksIndex, Collects};
 
 mod chunk;
 mod collect;
@@ -77,8 +77,6 @@ struct Known {
     rewriting: Option<Rewriting>,
     /// What indexes are expected to tell of.
     expected: Expected,
-    /// Containers that were rewritten in vain, and how many entries named them then.
-    vain: BTreeMap<FileId, u64>,
     /// Its file, and the bytes of the records that have left it.
     moved: Option<(FileId, u64)>,
     /// Collected files that wait to be removed, with their barriers (GC3).
@@ -256,14 +254,10 @@ impl Engine {
 
     /// What to collect, the first one first, and the figures of all.
     fn ranked_victims(&self) -> (Vec<FileId>, Vec<FileFigures>) {
-        let mut figures = self.value_file_figures();
+        let figures = self.value_file_figures();
         let limits = self.space_limits();
         let share = Space::of(&figures).share(&limits);
         self.pressure.set_value_garbage(share);
-        {
-            let view = self.view.load();
-            figures.retain(|file| !self.was_in_vain(&view.values, file));
-        }
         let Plan { urgency, mut victims, .. } = plan(&figures, &limits, &*self.strategy);
         let asked = self.gc.state.lock().asked;
         if let Some(newest) = asked {

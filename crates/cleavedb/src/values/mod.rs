@@ -13,7 +13,6 @@ pub(crate) mod large;
 pub(crate) mod locator;
 pub(crate) mod reader;
 pub(crate) mod ref_changes;
-#[cfg_attr(not(test), expect(dead_code, reason = "garbage collection will drive it"))]
 pub(crate) mod rewrite;
 pub(crate) mod sample;
 pub(crate) mod segment;

@@ -11,10 +11,10 @@ use crate::log::testing::{DIR, UUID};
 use crate::table::BlockCache;
 use crate::values::cache::ValueCache;
 use crate::values::edit::ValuesEdit;
-use crate::values::table::reader::LoadedIndexes;
 use crate::values::file::{OpenFiles, ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
 use crate::values::handle::Handle;
+use crate::values::table::reader::LoadedIndexes;
 
 /// What files of the tests' database work with.
 pub(crate) fn context(io: &Io, direct_reads: bool) -> Arc<ValueContext> {

@@ -14,10 +14,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::base::checksum::KeyedHash;
 use crate::base::entry::{FileId, KeyspaceId, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::marks::mark;
-use crate::base::names::FileKind;
+use crate::base::names::{FileKind, file_name};
 use crate::base::planted::planted;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
@@ -31,7 +32,6 @@ use crate::values::edit::{ContainerInfo, ValuesEdit};
 use crate::values::file::ValueFile;
 use crate::values::file_table::ValueFiles;
 use crate::values::rewrite::{Judge, JudgedRecord, Rewrite, RewriteContext, Rewritten, Source};
-use crate::values::strategy::space::FileFigures;
 use crate::values::table::writer::{GROUP_BYTES, WrittenTable};
 
 /// The part of the memory budget that a rewrite may take.
@@ -96,6 +96,11 @@ impl Judge for FactJudge<'_> {
 }
 
 impl Rewriting {
+    /// Files of the victims, and their epochs before.
+    fn files(&self) -> impl Iterator<Item = (FileId, u32)> {
+        self.victims.iter().flat_map(|victim| victim.files.iter().copied())
+    }
+
     /// Numbers of the victims.
     pub(super) fn victims(&self) -> impl Iterator<Item = FileId> {
         self.victims.iter().map(|victim| victim.id)
@@ -118,7 +123,8 @@ impl Engine {
             return Ok(true);
         }
         match self.begin_rewrite(&victims) {
-            Ok(Some(rewriting)) => self.go_on_rewriting(rewriting)?,
+            // In steps, so that other background work gets its turn.
+            Ok(Some(rewriting)) => self.gc.state.lock().rewriting = Some(rewriting),
             // They went away meanwhile: another look will tell.
             Ok(None) => mark!("gc_victim_gone"),
             Err(error) => self.settle_collection(first, error)?,
@@ -249,12 +255,13 @@ impl Engine {
         let made = done.written.as_ref().map(|_| {
             ValueFile::new(&self.value_context, FileKind::ValueTable, rewriting.container)
         });
-        let mut facts = FactBatch::new(crate::base::checksum::KeyedHash::new(&self.uuid));
+        let mut facts = FactBatch::new(KeyedHash::new(&self.uuid));
         facts.discard(rewriting.facts.discards());
-        let mut sections = vec![ValuesEdit::encode(&edits_of(rewriting, done.written.as_ref()))];
-        if !planted!("gc_keeps_no_late_facts") {
-            sections.extend(facts.encode());
+        if planted!("gc_discards_late_facts") {
+            rewriting.files().for_each(|(file, _)| facts.drop_file(file));
         }
+        let mut sections = vec![ValuesEdit::encode(&edits_of(rewriting, done.written.as_ref()))];
+        sections.extend(facts.encode());
         // Compaction may have found that nothing names some of them: all begins anew then.
         let is_unchanged = || {
             let files = &self.view.load().values;
@@ -270,6 +277,16 @@ impl Engine {
             made.keep();
         }
         self.note_rewrite(rewriting, &done);
+        let is_in_vain = rewriting.victims.iter().all(|victim| victim.is_container())
+            && done.records_dropped == 0
+            && rewriting.held == 0;
+        if is_in_vain {
+            // Left alone from here on, or it would be done again and again.
+            let message = "a value table has records that nothing names and no fact kills";
+            let name = file_name(FileKind::ValueTable, rewriting.container);
+            let error = Error::corruption(message).in_file(&self.dir.join(name));
+            self.settle_collection(rewriting.container, error)?;
+        }
         Ok(())
     }
 
@@ -283,12 +300,6 @@ impl Engine {
         figures.records_held.fetch_add(rewriting.held, relaxed);
         let freed = rewriting.judged_bytes.saturating_sub(done.bytes_kept);
         figures.removed(rewriting.victims.len() as u64, freed);
-        if done.records_dropped == 0 {
-            // What nothing names is still there: no fact says so. Not to be tried again and again.
-            mark!("gc_rewrite_in_vain");
-            let container = self.view.load().values.refs_in(rewriting.container);
-            self.gc.state.lock().vain.insert(rewriting.container, container.0);
-        }
         tracing::info!(
             containers = rewriting.victims.len(),
             into = %rewriting.container,
@@ -299,17 +310,11 @@ impl Engine {
             "value files rewritten"
         );
     }
-
-    /// Whether rewriting a container was in vain, and nothing in it has died since.
-    pub(super) fn was_in_vain(&self, files: &ValueFiles, file: &FileFigures) -> bool {
-        let vain = self.gc.state.lock().vain.get(&file.id).copied();
-        vain.is_some_and(|refs| refs == files.refs_in(file.id).0)
-    }
 }
 
 /// What puts the files into the new container, or away where nothing survived.
 fn edits_of(rewriting: &Rewriting, written: Option<&WrittenTable>) -> Vec<ValuesEdit> {
-    let files = rewriting.victims.iter().flat_map(|victim| victim.files.iter().copied());
+    let files = rewriting.files();
     let Some(WrittenTable { sealed, properties }) = written else {
         return files.map(|(id, _)| ValuesEdit::Removed { id }).collect();
     };
@@ -320,6 +325,11 @@ fn edits_of(rewriting: &Rewriting, written: Option<&WrittenTable>) -> Vec<Values
 }
 
 impl Victim {
+    /// Whether it is a value table, not a segment.
+    fn is_container(&self) -> bool {
+        self.files.iter().all(|&(_, epoch)| epoch > 0)
+    }
+
     /// Whether the table has it as it was when the rewrite began.
     fn is_in_force(&self, files: &ValueFiles) -> bool {
         let is_there = |&(id, epoch): &(FileId, u32)| match epoch {

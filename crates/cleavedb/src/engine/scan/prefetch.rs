@@ -336,7 +336,8 @@ impl VisibleCursor {
                 }
             }
         }
-        let wanted: Vec<Wanted<'_>> = pairs.iter().filter_map(|p| p.wanted(self.keyspace)).collect();
+        let wanted: Vec<Wanted<'_>> =
+            pairs.iter().filter_map(|p| p.wanted(self.keyspace)).collect();
         debug_assert_eq!(wanted.len(), places);
         let values = self.engine.value_reader(&self.files).begin(&wanted, Purpose::Read);
         let memory_bytes = own_bytes + values.memory_bytes();

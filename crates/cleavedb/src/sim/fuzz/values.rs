@@ -16,11 +16,11 @@ use crate::log::separated::{Binding, SeparatedRecord};
 use crate::table::BlockCache;
 use crate::values::cache::ValueCache;
 use crate::values::edit::ValuesEdit;
-use crate::values::table::reader::LoadedIndexes;
 use crate::values::file::{OpenFiles, ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
 use crate::values::handle::Handle;
 use crate::values::segment::{read_footer, scan};
+use crate::values::table::reader::LoadedIndexes;
 
 use super::logs::{mend_segment, rebind};
 use super::{FILE, OURS, UUID, world};

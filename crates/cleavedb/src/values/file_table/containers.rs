@@ -82,9 +82,8 @@ impl ValueFiles {
 
     /// Index entries that name files of a container, and the bytes of the records they name.
     pub(crate) fn refs_in(&self, container: FileId) -> (u64, u64) {
-        self.files_in(container).fold((0, 0), |(refs, bytes), file| {
-            (refs + file.refs, bytes + file.ref_bytes)
-        })
+        self.files_in(container)
+            .fold((0, 0), |(refs, bytes), file| (refs + file.refs, bytes + file.ref_bytes))
     }
 
     /// Index entries that name any file, large values among them, and the bytes of what they name.
@@ -111,11 +110,7 @@ impl ValueFiles {
     }
 
     /// Puts files in force into a new container.
-    pub(super) fn rewrite(
-        &mut self,
-        info: &ContainerInfo,
-        file_of: &mut FileOf<'_>,
-    ) -> Result<()> {
+    pub(super) fn rewrite(&mut self, info: &ContainerInfo, file_of: &mut FileOf<'_>) -> Result<()> {
         let mut left = Vec::new();
         for &(id, epoch) in &info.files {
             let (before, refs, ref_bytes) = match self.get_moved(id) {

@@ -242,10 +242,7 @@ impl Home<'_> {
 
 /// The pieces that bring all of these, which stand in the order of their places; records at most
 /// `gap_bytes_max` apart go into one.
-pub(super) fn join<'a>(
-    sorted: impl Iterator<Item = &'a Way>,
-    gap_bytes_max: u64,
-) -> Vec<Piece> {
+pub(super) fn join<'a>(sorted: impl Iterator<Item = &'a Way>, gap_bytes_max: u64) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (number, Way { file, range, .. }) in sorted.enumerate() {
         let (offset, end) = (range.start, range.end);

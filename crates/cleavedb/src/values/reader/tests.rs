@@ -14,8 +14,8 @@ use crate::log::testing::{UUID, disk, io};
 use crate::log::writer::{AppendError, SegmentWriter};
 use crate::table::BlockCache;
 use crate::values::cache::ValueCache;
-use crate::values::table::reader::LoadedIndexes;
 use crate::values::file::OpenFiles;
+use crate::values::table::reader::LoadedIndexes;
 use crate::values::testing::{context, growing, handle};
 use proptest::prelude::*;
 
