@@ -105,9 +105,13 @@ fn use_store(
     files: &[PathBuf],
     report: &mut Report,
 ) -> Result<()> {
-    let open = |access| open(args.memory_budget, dir, access);
-    let db = open(Access::Create)?;
     let separate_at = report.separate_at();
+    let open = |access| {
+        // Inline values are the same under every strategy.
+        let options = separate_at.map_or_else(Options::new, |_| args.creation.options());
+        store::open_with(options.memory_budget(args.memory_budget), dir, access)
+    };
+    let db = open(Access::Create)?;
     let mut contents = Contents::new(separate_at);
     contents.store(&db, folder, files, report)?;
     contents.read_back(&db, "read back", report)?;
@@ -134,10 +138,6 @@ fn use_store(
     contents.read_back(&db, "read at end", report)?;
     verify(&db, report)?;
     Ok(db.close()?)
-}
-
-fn open(memory_budget: u64, dir: &Path, access: Access) -> Result<Db> {
-    store::open_with(Options::new().memory_budget(memory_budget), dir, access)
 }
 
 fn verify(db: &Db, report: &mut Report) -> Result<()> {

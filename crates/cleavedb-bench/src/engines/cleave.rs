@@ -44,6 +44,10 @@ fn open_with(
     let tuning = &settings.tuning;
     let mut takes = vec!["merges_parts", "statistics", "separate_at", "prefetch"];
     let mut options = Options::new();
+    if let Some(strategy) = tuning.strategy {
+        options = options.strategy(strategy);
+        takes.push("strategy");
+    }
     if let Some(most) = tuning.space_amplification_max {
         options = options.space_amplification_max(most);
         takes.push("space_amplification_max");
@@ -104,7 +108,7 @@ fn sized(options: Options, _: &Settings, _: &mut Vec<&'static str>) -> Options {
 
 /// What was asked for and taken, beyond what is printed anyway.
 fn taken(tuning: &Tuning, takes: &[&str]) -> String {
-    let names = ["space_amplification_max", "memtable_bytes", "replay_bytes_max"];
+    let names = ["strategy", "space_amplification_max", "memtable_bytes", "replay_bytes_max"];
     let taken = tuning
         .asked()
         .into_iter()
