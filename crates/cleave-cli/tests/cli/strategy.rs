@@ -1,6 +1,6 @@
 //! `--strategy`: chosen when a store is created, and never again.
 
-use crate::support::{Place, cleave};
+use crate::support::{NONE, Place, cleave};
 
 #[test]
 fn a_store_keeps_the_strategy_it_was_created_with() {
@@ -52,4 +52,46 @@ fn unknown_strategies_are_named_and_others_do_not_take_one() {
     assert!(!place.store().exists());
     place.run("get", ["a", "--strategy", "novkv"]).fails(2, "--strategy");
     assert!(cleave(["put", "--help"]).ok().contains("[possible values: wisckey, novkv]"));
+}
+
+/// Two thousand pairs with separated values, half of them replaced, compacted.
+fn overwritten(strategy: &str) -> Place {
+    let place = Place::new();
+    let lines = |numbers: std::ops::Range<u32>, round: u32| -> String {
+        numbers.map(|n| format!("key{n:05}\t{round} {n} {:02000}\n", n * n)).collect()
+    };
+    for (numbers, round) in [(0..2000, 1), (0..1000, 2)] {
+        let file = place.file("pairs.tsv", lines(numbers, round));
+        place.run("load", [file.to_str().unwrap(), "--strategy", strategy]).ok();
+    }
+    place.run("compact", NONE).ok();
+    place
+}
+
+#[test]
+fn stats_tell_the_strategy_and_what_collection_knows() {
+    let novkv = overwritten("novkv");
+    let json = novkv.run("stats", ["--json"]).json();
+    assert_eq!(json["values"]["strategy"], "novkv");
+    assert_eq!(json["values"]["containers"], 0);
+    assert_eq!(json["collection"]["facts_waiting"], 1000, "{json}");
+    let page = novkv.run("stats", NONE).ok();
+    assert!(page.contains("strategy novkv"), "{page}");
+    assert!(page.contains("0 stated, 1000 not read yet"), "{page}");
+    novkv.run("reclaim", NONE).ok();
+    let json = novkv.run("stats", ["--json"]).json();
+    assert_eq!(json["values"]["containers"], 1, "{json}");
+    assert_eq!(json["collection"]["facts_waiting"], 0, "{json}");
+    assert!(novkv.run("stats", NONE).ok().contains("1 in key order"));
+    assert!(novkv.run("get", ["key00007"]).ok().starts_with("2 7 "));
+    assert!(novkv.run("get", ["key01007"]).ok().starts_with("1 1007 "));
+    let wisckey = overwritten("wisckey");
+    wisckey.run("reclaim", NONE).ok();
+    let json = wisckey.run("stats", ["--json"]).json();
+    assert_eq!(json["values"]["strategy"], "wisckey");
+    assert_eq!(json["values"]["containers"], 0, "{json}");
+    assert_eq!(json["collection"]["facts_waiting"], 0, "{json}");
+    for field in ["index_reads", "index_writes", "facts", "records_held", "compactions_asked"] {
+        assert_eq!(json["collection"][field], 0, "{field}: since this command opened the store");
+    }
 }
