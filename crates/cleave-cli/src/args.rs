@@ -445,8 +445,8 @@ pub struct Bench {
 pub struct Demo {
     /// Folder of files to store; the repository around the current directory if not given.
     pub folder: Option<PathBuf>,
-    /// Directory of the store, kept afterwards and not there before; a temporary one if not
-    /// given.
+    /// Directory of the last store, kept afterwards and not there before; a temporary one if not
+    /// given. Its strategy is the one of --strategy; the stores before show the others.
     #[arg(long, value_name = "STORE")]
     pub dir: Option<PathBuf>,
     #[command(flatten)]
