@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::engine::metrics::Metrics;
 use crate::index::{Dead, Listener, ListenerFactory};
 use crate::values::drops::batch::FactBatch;
+use crate::values::file::ValueContext;
 use crate::values::handle::Handle;
 use crate::values::ref_changes::RefChanges;
 use crate::values::strategy::{Collects, Strategy};
@@ -27,6 +28,7 @@ use crate::values::strategy::{Collects, Strategy};
 pub(crate) struct EntryListeners {
     metrics: Arc<Metrics>,
     strategy: Arc<dyn Strategy>,
+    context: Arc<ValueContext>,
     /// Hash of keys, where facts are wanted.
     hash: Option<KeyedHash>,
     /// Entries up to this seq are in the index.
@@ -38,6 +40,7 @@ impl EntryListeners {
     pub(crate) fn make(&self, keyspace: KeyspaceId) -> EntryListener {
         EntryListener {
             keyspace,
+            repairs: self.hash.map(|_| Arc::clone(&self.context)),
             facts: self.hash.map(FactBatch::new),
             metrics: Arc::clone(&self.metrics),
             strategy: Arc::clone(&self.strategy),
@@ -60,6 +63,8 @@ impl ListenerFactory for EntryListeners {
 /// Listens to one flush or one part of a compaction.
 pub(crate) struct EntryListener {
     keyspace: KeyspaceId,
+    /// What knows of handles of earlier epochs, where there are epochs.
+    repairs: Option<Arc<ValueContext>>,
     /// What is to be known of records that nothing names any more.
     facts: Option<FactBatch>,
     metrics: Arc<Metrics>,
@@ -125,12 +130,20 @@ impl Listener for EntryListener {
     }
 
     fn survivor(&mut self, _key: &[u8], seq: Seq, handle: &[u8]) -> Option<Vec<u8>> {
-        if seq > self.indexed
-            && let Some(handle) = self.handle(handle)
-        {
-            self.strategy.born(&handle, &mut self.changes);
+        if seq > self.indexed {
+            if let Some(handle) = self.handle(handle) {
+                self.strategy.born(&handle, &mut self.changes);
+            }
+            return None;
         }
-        None
+        // The entry is written anew in any case.
+        let context = Arc::clone(self.repairs.as_ref()?);
+        let before = self.handle(handle).filter(|handle| !handle.is_large())?;
+        let now = context.repairs.get(&before)?;
+        mark!("repaired_handle_written");
+        self.strategy.died(&before, &mut self.changes);
+        self.strategy.born(&now, &mut self.changes);
+        Some(now.encode().to_vec())
     }
 
     fn keeps_tombstone(&mut self, _key: &[u8], _seq: Seq) -> bool {
@@ -161,6 +174,7 @@ impl Engine {
         EntryListeners {
             metrics: Arc::clone(&self.metrics),
             strategy: Arc::clone(&self.strategy),
+            context: Arc::clone(&self.value_context),
             hash: goes_by_facts.then(|| KeyedHash::new(&self.uuid)),
             indexed,
         }

@@ -66,6 +66,7 @@ impl Engine {
             ("filters_and_indexes", self.tables.memory_bytes()),
             ("value_tail", self.value_tail_bytes()),
             ("facts", self.facts.load().memory_bytes()),
+            ("repaired_handles", self.value_context.repairs.memory_bytes()),
             ("iterators", self.iterator_bytes()),
             ("background", self.background_bytes()),
         ]

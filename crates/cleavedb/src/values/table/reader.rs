@@ -23,6 +23,7 @@ use crate::log::format::Sealed;
 use crate::values::file::ValueFile;
 use crate::values::handle::Handle;
 use crate::values::reader::Wanted;
+use crate::values::repairs::Repairs;
 use crate::values::table::format::{
     HEADER_BYTES, PLACE_BYTES, RECORD_BYTES_MIN, Rank, TRAILER_BYTES, TableRecord, Trailer,
     check_header, padded, stated_bytes,
@@ -155,6 +156,11 @@ impl TableFile {
             index: SharedArc::new(ArcSwap::from_pointee(None)),
             indexes: Arc::clone(indexes),
         })
+    }
+
+    /// Handles that were found to be of an earlier epoch.
+    pub(crate) fn repairs(&self) -> &Repairs {
+        self.file.repairs()
     }
 
     /// What it holds.
