@@ -18,6 +18,8 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::metrics::Metrics;
 use crate::index::{Dead, Listener, ListenerFactory};
+use crate::io::Purpose;
+use crate::io::meter::HeldMemory;
 use crate::values::drops::batch::FactBatch;
 use crate::values::file::ValueContext;
 use crate::values::handle::Handle;
@@ -42,6 +44,7 @@ impl EntryListeners {
             keyspace,
             repairs: self.hash.map(|_| Arc::clone(&self.context)),
             facts: self.hash.map(FactBatch::new),
+            held: HeldMemory::new(&self.context.io.meter, Purpose::Compaction),
             metrics: Arc::clone(&self.metrics),
             strategy: Arc::clone(&self.strategy),
             indexed: self.indexed,
@@ -67,6 +70,8 @@ pub(crate) struct EntryListener {
     repairs: Option<Arc<ValueContext>>,
     /// What is to be known of records that nothing names any more.
     facts: Option<FactBatch>,
+    /// Memory of that.
+    held: HeldMemory,
     metrics: Arc<Metrics>,
     strategy: Arc<dyn Strategy>,
     indexed: Seq,
@@ -104,6 +109,7 @@ impl EntryListener {
             false => dead.superseded_by,
         };
         facts.add(handle.file, self.keyspace, dead.key, by);
+        self.held.set(facts.memory_bytes() as u64);
     }
 }
 

@@ -103,6 +103,7 @@ impl KeyIndexBuilder {
     }
 
     /// Bytes so far.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
