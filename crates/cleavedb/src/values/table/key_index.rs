@@ -103,7 +103,6 @@ impl KeyIndexBuilder {
     }
 
     /// Bytes so far.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
