@@ -398,7 +398,9 @@ impl Engine {
         let in_use: u64 = self.view.load().memtables().map(|table| table.memory_bytes()).sum();
         let memtables = (in_use + self.widths.memtable_bytes).min(memtables_max);
         let lane = self.value_tail_bytes();
-        let facts = self.facts.load().memory_bytes();
+        let context = &self.value_context;
+        let tables = context.table_indexes.memory_bytes() + context.repairs.memory_bytes();
+        let facts = self.facts.load().memory_bytes() + tables;
         let buffers = self.iterator_bytes() + self.background_bytes() + lane + facts;
         let taken = memtables + self.tables.memory_bytes() + buffers;
         self.blocks.set_capacity(budget.saturating_sub(taken).max(budget / 8));

@@ -18,7 +18,10 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::metrics::Metrics;
 use crate::index::{Dead, Listener, ListenerFactory};
+use crate::io::Purpose;
+use crate::io::meter::HeldMemory;
 use crate::values::drops::batch::FactBatch;
+use crate::values::file::ValueContext;
 use crate::values::handle::Handle;
 use crate::values::ref_changes::RefChanges;
 use crate::values::strategy::{Collects, Strategy};
@@ -27,6 +30,7 @@ use crate::values::strategy::{Collects, Strategy};
 pub(crate) struct EntryListeners {
     metrics: Arc<Metrics>,
     strategy: Arc<dyn Strategy>,
+    context: Arc<ValueContext>,
     /// Hash of keys, where facts are wanted.
     hash: Option<KeyedHash>,
     /// Entries up to this seq are in the index.
@@ -38,7 +42,9 @@ impl EntryListeners {
     pub(crate) fn make(&self, keyspace: KeyspaceId) -> EntryListener {
         EntryListener {
             keyspace,
+            repairs: self.hash.map(|_| Arc::clone(&self.context)),
             facts: self.hash.map(FactBatch::new),
+            held: HeldMemory::new(&self.context.io.meter, Purpose::Compaction),
             metrics: Arc::clone(&self.metrics),
             strategy: Arc::clone(&self.strategy),
             indexed: self.indexed,
@@ -60,8 +66,12 @@ impl ListenerFactory for EntryListeners {
 /// Listens to one flush or one part of a compaction.
 pub(crate) struct EntryListener {
     keyspace: KeyspaceId,
+    /// What knows of handles of earlier epochs, where there are epochs.
+    repairs: Option<Arc<ValueContext>>,
     /// What is to be known of records that nothing names any more.
     facts: Option<FactBatch>,
+    /// Memory of that.
+    held: HeldMemory,
     metrics: Arc<Metrics>,
     strategy: Arc<dyn Strategy>,
     indexed: Seq,
@@ -99,6 +109,7 @@ impl EntryListener {
             false => dead.superseded_by,
         };
         facts.add(handle.file, self.keyspace, dead.key, by);
+        self.held.set(facts.memory_bytes() as u64);
     }
 }
 
@@ -125,12 +136,20 @@ impl Listener for EntryListener {
     }
 
     fn survivor(&mut self, _key: &[u8], seq: Seq, handle: &[u8]) -> Option<Vec<u8>> {
-        if seq > self.indexed
-            && let Some(handle) = self.handle(handle)
-        {
-            self.strategy.born(&handle, &mut self.changes);
+        if seq > self.indexed {
+            if let Some(handle) = self.handle(handle) {
+                self.strategy.born(&handle, &mut self.changes);
+            }
+            return None;
         }
-        None
+        // The entry is written anew in any case.
+        let context = Arc::clone(self.repairs.as_ref()?);
+        let before = self.handle(handle).filter(|handle| !handle.is_large())?;
+        let now = context.repairs.get(&before)?;
+        mark!("repaired_handle_written");
+        self.strategy.died(&before, &mut self.changes);
+        self.strategy.born(&now, &mut self.changes);
+        Some(now.encode().to_vec())
     }
 
     fn keeps_tombstone(&mut self, _key: &[u8], _seq: Seq) -> bool {
@@ -161,6 +180,7 @@ impl Engine {
         EntryListeners {
             metrics: Arc::clone(&self.metrics),
             strategy: Arc::clone(&self.strategy),
+            context: Arc::clone(&self.value_context),
             hash: goes_by_facts.then(|| KeyedHash::new(&self.uuid)),
             indexed,
         }

@@ -50,6 +50,8 @@ use crate::values::cache::ValueCache;
 use crate::values::drops::directory::Facts;
 use crate::values::file::{OpenFiles, ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
+use crate::values::repairs::Repairs;
+use crate::values::strategy::Collects;
 use crate::values::strategy::kind::StrategyKind;
 use crate::values::table::reader::LoadedIndexes;
 use crate::values::tail_buffer::TailBuffer;
@@ -61,6 +63,9 @@ const FILE_IDS_SKIPPED: u64 = 1_000;
 /// The part of the memory budget that key indexes of value tables may take: of values of 1 KiB some
 /// eight records share an entry, so this much serves 200 times as many bytes of values.
 const INDEX_BUDGET_PART: u64 = 16;
+/// The part of it for handles of earlier epochs: what is forgotten costs a search, one read like a
+/// read by place.
+const REPAIR_PART: u64 = 64;
 
 impl Engine {
     /// Opens the database in `dir`.
@@ -143,7 +148,9 @@ impl Engine {
         let file_ids = Arc::new(FileIds::new(FileId(first_free_id(&io, dir, &state)?)));
         let obsolete = Arc::new(ObsoleteFiles::default());
         let (blocks, tables) = caches(&io, dir, uuid, &settings);
-        let value_context = value_context(&io, dir, uuid, (&settings, &widths), &obsolete, &blocks);
+        let caches = (&blocks, &obsolete);
+        let value_context =
+            value_context(&io, dir, uuid, (&settings, &widths, state.strategy), caches);
         let values = described_files(&value_context, &state)?;
         let facts = described_facts(&uuid, dir, &state, &values)?;
         let flushed = state.engine.flushed_seq;
@@ -462,10 +469,10 @@ fn value_context(
     io: &Io,
     dir: &Path,
     uuid: [u8; 16],
-    (settings, widths): (&Settings, &Widths),
-    obsolete: &Arc<ObsoleteFiles>,
-    blocks: &Arc<BlockCache>,
+    (settings, widths, strategy): (&Settings, &Widths, StrategyKind),
+    (blocks, obsolete): (&Arc<BlockCache>, &Arc<ObsoleteFiles>),
 ) -> Arc<ValueContext> {
+    let goes_by_facts = matches!(strategy.strategy().collection(), Collects::ByFacts);
     Arc::new(ValueContext {
         io: io.clone(),
         dir: dir.to_owned(),
@@ -476,6 +483,7 @@ fn value_context(
         cache: ValueCache::new(blocks),
         hole_block_bytes: widths.hole_block_bytes,
         table_indexes: LoadedIndexes::new(settings.memory_budget / INDEX_BUDGET_PART),
+        repairs: Repairs::new(if goes_by_facts { settings.memory_budget / REPAIR_PART } else { 0 }),
     })
 }
 

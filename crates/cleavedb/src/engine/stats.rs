@@ -65,7 +65,9 @@ impl Engine {
             ("block_cache", self.blocks.bytes()),
             ("filters_and_indexes", self.tables.memory_bytes()),
             ("value_tail", self.value_tail_bytes()),
+            ("value_table_indexes", self.value_context.table_indexes.memory_bytes()),
             ("facts", self.facts.load().memory_bytes()),
+            ("repaired_handles", self.value_context.repairs.memory_bytes()),
             ("iterators", self.iterator_bytes()),
             ("background", self.background_bytes()),
         ]

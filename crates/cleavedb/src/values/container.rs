@@ -15,8 +15,10 @@ use crate::base::value::{SharedBytes, Value};
 use crate::io::Purpose;
 use crate::log::format::Sealed;
 use crate::values::file::ValueFile;
+use crate::values::handle::Handle;
 use crate::values::reader::Wanted;
-use crate::values::table::reader::TableFile;
+use crate::values::table::reader::{FoundRecord, TableFile};
+use crate::values::table::writer::TablePlace;
 
 /// A container in force.
 pub(crate) struct Container {
@@ -31,7 +33,16 @@ pub(crate) struct Reach {
     table: Arc<TableFile>,
     /// The record, or the records among which it is.
     pub(crate) range: Range<u64>,
-    is_current: bool,
+    access: Access,
+}
+
+/// How the record of a handle is found in the container of its file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    /// The epoch of the file there.
+    pub(crate) epoch: u32,
+    /// The handle of that epoch; `None`: by key and seq (rule R13).
+    pub(crate) current: Option<Handle>,
 }
 
 impl Reach {
@@ -42,14 +53,13 @@ impl Reach {
         owner: &SharedBytes,
         base: u64,
     ) -> Result<Value> {
-        if self.is_current {
+        if let Some(handle) = self.access.current {
             mark!("value_read_at_epoch");
-            return self.table.value_at(wanted, owner, base);
+            return self.table.value_at(&Wanted { handle, ..*wanted }, owner, base);
         }
-        mark!("value_searched_for");
         let found = self.table.find_in(wanted, owner, base, self.range.clone())?;
         let missing = || Error::corruption("an entry names a record that its value table has not");
-        found.ok_or_else(missing)?.value()
+        found_value(&self.table, wanted, &found.ok_or_else(missing)?, self.access.epoch)
     }
 }
 
@@ -94,31 +104,31 @@ impl Container {
     pub(crate) fn read(
         &self,
         wanted: &Wanted<'_>,
-        is_current: bool,
+        access: Access,
         purpose: Purpose,
     ) -> Result<Value> {
         let table = self.table(purpose)?;
-        if is_current {
+        if let Some(handle) = access.current {
             mark!("value_read_at_epoch");
-            return table.get(wanted, purpose);
+            return table.get(&Wanted { handle, ..*wanted }, purpose);
         }
-        mark!("value_searched_for");
-        table.find(wanted, purpose)?.ok_or_else(|| self.has_not())?.value()
+        let found = table.find(wanted, purpose)?.ok_or_else(|| self.has_not())?;
+        found_value(&table, wanted, &found, access.epoch)
     }
 
     /// Where to read what [`Container::read`] would read.
     pub(crate) fn reach(
         &self,
         wanted: &Wanted<'_>,
-        is_current: bool,
+        access: Access,
         purpose: Purpose,
     ) -> Result<Reach> {
         let table = self.table(purpose)?;
-        let range = match is_current {
-            true => table.place_of(&wanted.handle)?,
-            false => table.group_of(wanted, purpose)?.ok_or_else(|| self.has_not())?,
+        let range = match &access.current {
+            Some(handle) => table.place_of(handle)?,
+            None => table.group_of(wanted, purpose)?.ok_or_else(|| self.has_not())?,
         };
-        Ok(Reach { table, range, is_current })
+        Ok(Reach { table, range, access })
     }
 
     fn has_not(&self) -> Error {
@@ -130,4 +140,19 @@ impl Container {
     pub(crate) fn has(&self, wanted: &Wanted<'_>, purpose: Purpose) -> Result<bool> {
         Ok(self.table(purpose)?.find(wanted, purpose)?.is_some())
     }
+}
+
+/// The value of a record that a search found, whose handle is known from here on.
+fn found_value(
+    table: &TableFile,
+    wanted: &Wanted<'_>,
+    found: &FoundRecord,
+    epoch: u32,
+) -> Result<Value> {
+    mark!("value_searched_for");
+    let value = found.value()?;
+    let TablePlace { offset, bytes } = found.place;
+    let now = Handle { file: wanted.handle.file, epoch, offset, bytes };
+    table.repairs().note(&wanted.handle, now);
+    Ok(value)
 }

@@ -23,6 +23,7 @@ use crate::base::sync::{Arc, ArcSwap, Mutex};
 use crate::io::disk::OpenMode;
 use crate::io::{DiskFile, Io};
 use crate::values::cache::ValueCache;
+use crate::values::repairs::Repairs;
 use crate::values::table::reader::LoadedIndexes;
 
 /// What value files are given to work with.
@@ -43,6 +44,8 @@ pub(crate) struct ValueContext {
     pub(crate) cache: ValueCache,
     /// Key indexes of value tables that are in memory.
     pub(crate) table_indexes: Arc<LoadedIndexes>,
+    /// Handles that were found to be of an earlier epoch.
+    pub(crate) repairs: Repairs,
     /// Bytes of a block of the file system.
     pub(crate) hole_block_bytes: u64,
 }
@@ -194,6 +197,11 @@ impl ValueFile {
     /// Key indexes of value tables that are in memory.
     pub(crate) fn table_indexes(&self) -> &Arc<LoadedIndexes> {
         &self.context.table_indexes
+    }
+
+    /// Handles that were found to be of an earlier epoch.
+    pub(crate) fn repairs(&self) -> &Repairs {
+        &self.context.repairs
     }
 
     /// Disk and meter.

@@ -13,6 +13,7 @@ pub(crate) mod large;
 pub(crate) mod locator;
 pub(crate) mod reader;
 pub(crate) mod ref_changes;
+pub(crate) mod repairs;
 pub(crate) mod rewrite;
 pub(crate) mod sample;
 pub(crate) mod segment;

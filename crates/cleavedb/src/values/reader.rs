@@ -20,7 +20,7 @@ use crate::base::value::{SharedBytes, Value};
 use crate::io::{DiskFile, Purpose};
 use crate::log::separated::SeparatedRecord;
 use crate::values::cache::Kept;
-use crate::values::container::Container;
+use crate::values::container::{Access, Container};
 use crate::values::file::{ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
 use crate::values::handle::Handle;
@@ -59,8 +59,8 @@ pub(crate) struct ValueReader<'a> {
 enum Home<'a> {
     /// The segment that it was written to.
     Segment(&'a Arc<ValueFile>),
-    /// What that was rewritten into, and whether the handle is of the present epoch.
-    Container(&'a Arc<Container>, bool),
+    /// What that was rewritten into, and how to find the record there.
+    Container(&'a Arc<Container>, Access),
 }
 
 impl ValueReader<'_> {
@@ -79,7 +79,7 @@ impl ValueReader<'_> {
                 Some((owner, range)) => return value_of(file, wanted, owner.into(), range),
                 None => self.read_from(file, wanted, Purpose::Read)?,
             },
-            Home::Container(home, is_current) => home.read(wanted, is_current, Purpose::Read)?,
+            Home::Container(home, access) => home.read(wanted, access, Purpose::Read)?,
         };
         cache.keep(guard, wanted, &value);
         Ok(value)
@@ -104,7 +104,7 @@ impl ValueReader<'_> {
         }
         match home {
             Home::Segment(file) => self.read_from(file, wanted, purpose),
-            Home::Container(home, is_current) => home.read(wanted, is_current, purpose),
+            Home::Container(home, access) => home.read(wanted, access, purpose),
         }
     }
 
@@ -116,8 +116,9 @@ impl ValueReader<'_> {
         let entry = self.files.container(moved.container);
         match entry.filter(|_| handle.epoch <= moved.epoch) {
             Some(entry) => {
-                let is_current = handle.epoch == moved.epoch || planted!("value_epoch_unchecked");
-                Ok(Home::Container(&entry.container, is_current))
+                let epoch = moved.epoch;
+                let access = Access { epoch, current: self.current(handle, epoch) };
+                Ok(Home::Container(&entry.container, access))
             }
             None => {
                 let (epoch, now) = (handle.epoch, moved.epoch);
@@ -126,6 +127,19 @@ impl ValueReader<'_> {
                 Err(Error::corruption(message).in_file(&path))
             }
         }
+    }
+
+    /// The handle of this epoch that leads to the record of another one, if one is known.
+    fn current(&self, handle: &Handle, epoch: u32) -> Option<Handle> {
+        if handle.epoch == epoch || planted!("value_epoch_unchecked") {
+            return Some(*handle);
+        }
+        // The reader's table of files may be older, or newer, than that of the repair.
+        let repaired = self.context.repairs.get(handle).filter(|now| now.epoch == epoch);
+        if repaired.is_some() {
+            mark!("repaired_handle_used");
+        }
+        repaired
     }
 
     /// Whether the record of an entry is there: what no live view sees may be gone (rule R19).

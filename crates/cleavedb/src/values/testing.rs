@@ -28,6 +28,7 @@ pub(crate) fn context(io: &Io, direct_reads: bool) -> Arc<ValueContext> {
         cache: ValueCache::new(&Arc::new(BlockCache::new(1 << 20))),
         hole_block_bytes: 4096,
         table_indexes: LoadedIndexes::new(1 << 20),
+        repairs: crate::values::repairs::Repairs::new(1 << 16),
     })
 }
 

@@ -26,6 +26,7 @@ use crate::engine::Engine;
 use crate::engine::commit::{Task, Work};
 use crate::engine::state::{Draft, Publication};
 use crate::io::Purpose;
+use crate::io::meter::HeldMemory;
 use crate::values::drops::batch::FactBatch;
 use crate::values::drops::pinned::{PinnedFacts, Verdict};
 use crate::values::edit::{ContainerInfo, ValuesEdit};
@@ -55,6 +56,7 @@ pub(super) struct Rewriting {
     victims: Vec<Victim>,
     container: FileId,
     facts: PinnedFacts,
+    _held_facts: HeldMemory,
     rewrite: Rewrite,
     snapshots: Vec<Seq>,
     keyspaces: BTreeSet<KeyspaceId>,
@@ -195,10 +197,13 @@ impl Engine {
         let files = by_source.concat();
         let rewrite = Rewrite::begin(&context, sources, container, files)?;
         let (held, judged_bytes) = (0, 0);
+        let mut held_facts = HeldMemory::new(&self.io.meter, Purpose::Collection);
+        held_facts.set(facts.memory_bytes());
         Ok(Some(Rewriting {
             victims,
             container,
             facts,
+            _held_facts: held_facts,
             rewrite,
             snapshots,
             keyspaces,

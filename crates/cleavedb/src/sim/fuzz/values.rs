@@ -130,6 +130,7 @@ pub(super) fn context_of(io: Io, path: &Path) -> Arc<ValueContext> {
         cache: ValueCache::new(&Arc::new(BlockCache::new(1 << 20))),
         hole_block_bytes: 4096,
         table_indexes: LoadedIndexes::new(1 << 20),
+        repairs: crate::values::repairs::Repairs::new(1 << 16),
     })
 }
 

@@ -53,6 +53,7 @@ impl FactBatch {
 
     /// Exactly this record was copied elsewhere out of the container that holds the file, and the
     /// edit's entries name the copy (rule R7).
+    #[cfg_attr(not(test), expect(dead_code, reason = "compaction moves no records yet"))]
     pub(crate) fn add_moved(&mut self, file: FileId, keyspace: KeyspaceId, key: &[u8], seq: Seq) {
         self.put(FactKind::Moved, file, keyspace, key, seq);
     }
@@ -69,6 +70,7 @@ impl FactBatch {
     }
 
     /// Whether there is nothing to say.
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.facts.is_empty() && self.discards.is_empty() && self.dropped.is_empty()
     }

@@ -95,6 +95,7 @@ impl Facts {
     }
 
     /// Generation of the section applied last.
+    #[cfg(test)]
     pub(crate) fn generation(&self) -> Generation {
         self.generation
     }
@@ -105,6 +106,7 @@ impl Facts {
     }
 
     /// Facts about a file: what says which victims may be worth it, never what is dead (rule R8).
+    #[cfg(test)]
     pub(crate) fn count_of(&self, file: FileId) -> u64 {
         self.find(file).ok().and_then(|at| self.files.get(at)).map_or(0, |facts| facts.facts)
     }

@@ -142,6 +142,7 @@ impl Run {
     }
 
     /// The facts, in order.
+    #[cfg(test)]
     pub(crate) fn lines(&self) -> RunLines<'_> {
         RunLines::new(&self.bytes)
     }

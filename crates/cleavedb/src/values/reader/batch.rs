@@ -231,8 +231,8 @@ impl Home<'_> {
                 let range = wanted.handle.offset..wanted.handle.end();
                 Ok(Way { file: Arc::clone(file), range, reach: None })
             }
-            Home::Container(home, is_current) => {
-                let reach = home.reach(wanted, is_current, purpose)?;
+            Home::Container(home, access) => {
+                let reach = home.reach(wanted, access, purpose)?;
                 let (file, range) = (Arc::clone(home.file()), reach.range.clone());
                 Ok(Way { file, range, reach: Some(reach) })
             }

@@ -323,6 +323,7 @@ fn native(io: &Io, dir: &std::path::Path, direct_reads: bool) -> (ValueContext, 
         cache: ValueCache::new(&Arc::new(BlockCache::new(1 << 20))),
         hole_block_bytes: 4096,
         table_indexes: LoadedIndexes::new(1 << 20),
+        repairs: crate::values::repairs::Repairs::new(1 << 16),
     };
     (context, written, sealed.bytes)
 }

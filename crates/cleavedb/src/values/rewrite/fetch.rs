@@ -8,8 +8,8 @@ use crate::io::{Io, Purpose};
 use crate::values::rewrite::walk::Segment;
 use crate::values::rewrite::window::{Wanted, Window};
 
-/// Records at most so far apart are read in one piece: the pages in between cost no more than another
-/// read and the pages that it would share with this one.
+/// Records at most so far apart are read in one piece: the pages in between cost no more than
+/// another read, and the pages that it would share with this one.
 const GAP_BYTES_MAX: u64 = 8 << 10;
 
 /// Pieces of joined records are no longer than this; nor is what is read at once.

@@ -91,6 +91,8 @@ impl World {
             uuid: UUID,
             obsolete: Default::default(),
             hole_block_bytes: 4096,
+            table_indexes: crate::values::table::reader::LoadedIndexes::new(1 << 20),
+            repairs: crate::values::repairs::Repairs::new(1 << 16),
             direct_reads,
             open_files: OpenFiles::new(2),
             cache: crate::values::cache::ValueCache::new(&Arc::new(crate::table::BlockCache::new(

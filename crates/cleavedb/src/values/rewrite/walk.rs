@@ -2,10 +2,10 @@
 //! that decides which of them survive.
 //!
 //! Where records are short, the whole segment is read; where they are long, their first bytes, and
-//! then the values of those that die are never read. Owned by one thread. Invariants: RW-1 keyspace,
-//! key and seq of what is met are proved: by the checksum of the frame, or by that of the footer,
-//! whose line has the key's hash. RW-2 each record that is left in the segment is met once, in the
-//! same order in each walk. RW-3 no length is larger than the segment justifies (rule F8).
+//! then the values of those that die are never read. Owned by one thread. Invariants: RW-1
+//! keyspace, key and seq of what is met are proved: by the checksum of the frame, or by that of the
+//! footer, whose line has the key's hash. RW-2 each record that is left in the segment is met once,
+//! in the same order in each walk. RW-3 no length is larger than the segment justifies (rule F8).
 
 use crate::base::checksum::KeyedHash;
 use crate::base::entry::{KeyspaceId, Seq};

@@ -2,9 +2,9 @@
 //!
 //! Where even their keys have no room, the window holds those that come first; the others are
 //! collected again once these are written. Owned by one rewrite. Invariants: WI-1 after
-//! [`Window::sort`] it holds every survivor that was shown and lies from `from` up to `limit`, once,
-//! in order. WI-2 its memory stays within what it was given, one record excepted. WI-3 a value is in
-//! memory from the fetch of its batch, or from the walk, until its record was written.
+//! [`Window::sort`] it holds every survivor that was shown and lies from `from` up to `limit`,
+//! once, in order. WI-2 its memory stays within what it was given, one record excepted. WI-3 a
+//! value is in memory from the fetch of its batch, or from the walk, until its record was written.
 
 use crate::base::entry::{FileId, KeyspaceId, Seq};
 use crate::io::meter::HeldMemory;

@@ -297,7 +297,7 @@ pub(super) fn is_worth_it(file: &FileFigures, limits: &SpaceLimits) -> bool {
 pub(crate) fn is_due(space: &Space, expected_bytes: u64, limits: &SpaceLimits) -> bool {
     let allowed = space.allowed_bytes(limits);
     let garbage = space.garbage_bytes.saturating_add(expected_bytes);
-    is_share(garbage, allowed, DUE_PERCENT) && is_share(expected_bytes, allowed, DUE_PERCENT / 4)
+    is_share(garbage, allowed, DUE_PERCENT) && is_share(expected_bytes, allowed, DUE_PERCENT / 2)
 }
 
 /// Garbage that these limits allow beside so many live bytes.

@@ -115,6 +115,7 @@ impl Properties {
     }
 
     /// The line of a file, if it was merged into this container.
+    #[cfg(test)]
     pub(crate) fn source(&self, file: FileId) -> Option<&Source> {
         let at = self.sources.binary_search_by_key(&file, |source| source.file).ok()?;
         self.sources.get(at)

@@ -23,6 +23,7 @@ use crate::log::format::Sealed;
 use crate::values::file::ValueFile;
 use crate::values::handle::Handle;
 use crate::values::reader::Wanted;
+use crate::values::repairs::Repairs;
 use crate::values::table::format::{
     HEADER_BYTES, PLACE_BYTES, RECORD_BYTES_MIN, Rank, TRAILER_BYTES, TableRecord, Trailer,
     check_header, padded, stated_bytes,
@@ -46,6 +47,12 @@ impl LoadedIndexes {
     /// At most so many bytes, one index excepted.
     pub(crate) fn new(bytes_max: u64) -> Arc<Self> {
         Arc::new(Self { bytes_max, loaded: Mutex::new(VecDeque::new()) })
+    }
+
+    /// Bytes of the indexes that are in memory.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let loaded = self.loaded.lock();
+        loaded.iter().filter(|(slot, _)| slot.strong_count() > 0).map(|(_, bytes)| bytes).sum()
     }
 
     fn loaded(&self, slot: &SharedArc<Slot>, bytes: u64) {
@@ -157,6 +164,11 @@ impl TableFile {
         })
     }
 
+    /// Handles that were found to be of an earlier epoch.
+    pub(crate) fn repairs(&self) -> &Repairs {
+        self.file.repairs()
+    }
+
     /// What it holds.
     pub(crate) fn properties(&self) -> &Properties {
         &self.properties
@@ -168,6 +180,7 @@ impl TableFile {
     }
 
     /// Memory of the index, if it is loaded.
+    #[cfg(test)]
     pub(crate) fn index_memory_bytes(&self) -> u64 {
         self.index.load().as_ref().as_ref().map_or(0, |index| index.memory_bytes())
     }
@@ -204,6 +217,7 @@ impl TableFile {
 
     /// The record at a place that a locator knows: whose it is, and of which seq, the caller
     /// compares.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for who knows places by class"))]
     pub(crate) fn get_class(
         &self,
         place: u64,

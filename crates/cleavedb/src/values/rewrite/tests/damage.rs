@@ -111,6 +111,32 @@ fn a_value_that_is_damaged_behind_the_first_look_is_not_moved() {
     assert_eq!(disk.files().len(), 1);
 }
 
+/// A key that was read wrongly must not make a live record a dead one.
+#[test]
+fn a_damaged_key_of_a_long_record_does_not_kill_it() {
+    let (mut world, disk) = World::new();
+    let frames: Vec<_> = (0..9_u64).map(|n| vec![put(&[n as u8; 8], &[7; 17_000])]).collect();
+    world.segment(15, 1, &frames);
+    let path = &world.paths()[0];
+    let good = disk.contents(path);
+    let at = good.windows(8).position(|window| window == [4; 8]).unwrap();
+    let mut bad = good.clone();
+    bad[at + 3] ^= 0x20;
+    for (bytes, survives) in [(good, true), (bad, false)] {
+        disk.replace(path, bytes).unwrap();
+        let keeps = |rank: &Rank<'_>| rank.key == [4; 8];
+        let mut keeper = Keeper::new(&world, &keeps);
+        let outcome = world.rewrite(1 << 20, STEP_BYTES, &mut keeper);
+        assert_eq!(outcome.as_ref().is_ok_and(|done| done.records_kept == 1), survives);
+        if let Err(error) = outcome {
+            assert_eq!((error.kind(), error.file()), (ErrorKind::Corruption, Some(&**path)));
+            break;
+        }
+        disk.remove(world.path(FileKind::ValueTable, NEW)).unwrap();
+        assert!(survives, "the record is lost");
+    }
+}
+
 /// A record that proves its place but is another one than its key says: of the same segment, at
 /// the place of another.
 #[test]

@@ -57,6 +57,13 @@ fn tables_share_what_is_given() {
         let held = held_max(&world, &disk, memory);
         assert!(held <= memory + 1100, "{held} bytes held of {memory}");
     }
+    world.made.remove(0);
+    world.items.remove(0);
+    for memory in [1 << 20, 4 << 20] {
+        let held = held_max(&world, &disk, memory);
+        assert!(held <= memory + 1100, "{held} bytes held of {memory}");
+        assert!(held >= memory / 4, "{held} bytes held of {memory}: little used");
+    }
 }
 
 #[test]

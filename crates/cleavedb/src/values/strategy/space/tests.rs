@@ -148,3 +148,13 @@ fn what_is_not_flushed_counts_as_live() {
     assert_eq!((plan.urgency, plan.dead, plan.victims), (Urgency::None, vec![], vec![]));
     assert_eq!(Space::of(&[growing]).live_bytes, MIB);
 }
+
+#[test]
+fn what_is_expected_counts_where_it_is_a_part_worth_finding_out() {
+    let limits = SpaceLimits { amplification_max: 1.25, slack_bytes: 0 };
+    let space = |garbage_bytes| Space { file_bytes: 0, live_bytes: 4000, garbage_bytes };
+    // 1000 are allowed, collection is due at 600.
+    assert!(is_due(&space(0), 600, &limits) && !is_due(&space(0), 599, &limits));
+    assert!(is_due(&space(300), 300, &limits));
+    assert!(!is_due(&space(900), 299, &limits), "what is known comes first");
+}
