@@ -98,7 +98,6 @@ impl World {
             cache: crate::values::cache::ValueCache::new(&Arc::new(crate::table::BlockCache::new(
                 1 << 20,
             ))),
-            table_indexes: LoadedIndexes::new(1 << 20),
         });
         let (made, items) = (Vec::new(), Vec::new());
         Self { io: io.clone(), context, made, items, group_bytes: 300 }
