@@ -69,6 +69,7 @@ fn section_name(tag: SectionTag) -> String {
         SectionTag::JOURNAL => "journal".to_owned(),
         SectionTag::FACTS => "facts".to_owned(),
         SectionTag::VALUES => "values".to_owned(),
+        SectionTag::STORE => "store".to_owned(),
         other if other.is_optional() => format!("{} (unknown, optional)", other.0),
         other => format!("{} (unknown)", other.0),
     }
