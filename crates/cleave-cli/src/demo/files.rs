@@ -269,7 +269,7 @@ impl Contents {
         let keyspace = self.keyspace(db)?;
         let mut meter = Meter::default();
         for (key, mark) in &mut self.marks {
-            if Mark::of(key).hash % OVERWRITE_AGAIN_EVERY != 0 {
+            if !Mark::of(key).hash.is_multiple_of(OVERWRITE_AGAIN_EVERY) {
                 continue;
             }
             let value = changed(keyspace.get(key)?);

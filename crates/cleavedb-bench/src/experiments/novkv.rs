@@ -17,6 +17,8 @@ pub(super) const READS: u64 = 10_000_000;
 pub(super) const VALUE_BYTES: [u64; 6] = [128, 256, 512, 1 << 10, 2 << 10, 4 << 10];
 /// Bytes of a file of values.
 pub(super) const FILE_BYTES: u64 = 16 << 20;
+/// Least of them: to end a file takes a sync, whatever its size.
+const SCALED_FILE_BYTES_MIN: u64 = 4 << 20;
 /// A file is cleaned when less than this is valid.
 pub(super) const VALID_SHARE: f64 = 0.7;
 /// Memory of the machine.
@@ -42,7 +44,7 @@ fn name(value: u64, what: &str) -> String {
 fn base(scale: Scale, value: u64, collects: bool) -> Plan {
     let tuning = Tuning {
         separate_at: Some(1),
-        separated_file_bytes: Some(scale.file(FILE_BYTES)),
+        separated_file_bytes: Some(scale.file(FILE_BYTES).max(SCALED_FILE_BYTES_MIN)),
         collects: Some(collects),
         garbage_share: Some(1.0 - VALID_SHARE),
         space_amplification_max: (!collects).then_some(NEVER),
