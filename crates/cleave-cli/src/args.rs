@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use cleavedb::StrategyKind;
 
 use crate::bytes::{parse_count, parse_size};
 use crate::store::DEFAULT_KEYSPACE;
@@ -141,6 +143,21 @@ pub struct Place {
     pub hex: bool,
 }
 
+/// What is fixed when a store is created.
+#[derive(Args)]
+pub struct Creation {
+    /// How the store keeps, finds and collects values in value files; for a new store `wisckey` if
+    /// not given, and an existing one must have been created with it.
+    #[arg(long, value_name = "NAME", value_parser = strategies())]
+    pub strategy: Option<StrategyKind>,
+}
+
+/// Takes the names of strategies, and no other ones.
+fn strategies() -> impl TypedValueParser<Value = StrategyKind> {
+    let names = StrategyKind::ALL.map(StrategyKind::name);
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<StrategyKind>())
+}
+
 /// A range of keys; everything if no bound is given.
 #[derive(Args)]
 pub struct Bounds {
@@ -161,6 +178,8 @@ pub struct Bounds {
 pub struct Put {
     #[command(flatten)]
     pub place: Place,
+    #[command(flatten)]
+    pub creation: Creation,
     /// Key. After `--` it may begin with a dash.
     #[arg(allow_negative_numbers = true)]
     pub key: OsString,
@@ -216,6 +235,8 @@ pub struct Del {
 pub struct Merge {
     #[command(flatten)]
     pub place: Place,
+    #[command(flatten)]
+    pub creation: Creation,
     /// Key.
     #[arg(allow_negative_numbers = true)]
     pub key: OsString,
@@ -270,6 +291,8 @@ pub enum LoadFormat {
 pub struct Load {
     #[command(flatten)]
     pub place: Place,
+    #[command(flatten)]
+    pub creation: Creation,
     /// File or folder; `-` for standard input.
     pub source: PathBuf,
     /// Form of the source; told from its name (.jsonl, .ndjson, .json, .tsv) if not given.
@@ -395,6 +418,8 @@ pub struct Bench {
     /// Keep values of so many bytes and more in value files.
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub separate_at: Option<u64>,
+    #[command(flatten)]
+    pub creation: Creation,
     /// Let scans read values in value files one at a time.
     #[arg(long)]
     pub no_prefetch: bool,
@@ -420,10 +445,12 @@ pub struct Bench {
 pub struct Demo {
     /// Folder of files to store; the repository around the current directory if not given.
     pub folder: Option<PathBuf>,
-    /// Directory of the store, kept afterwards and not there before; a temporary one if not
-    /// given.
+    /// Directory of the last store, kept afterwards and not there before; a temporary one if not
+    /// given. Its strategy is the one of --strategy; the stores before show the others.
     #[arg(long, value_name = "STORE")]
     pub dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub creation: Creation,
     /// Take files until they have so many bytes.
     #[arg(long, default_value = "1GiB", value_parser = parse_size)]
     pub max_bytes: u64,

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use cleavedb::{Db, ErrorKind, Keyspace, KeyspaceOptions, Options};
 
+use crate::args::Creation;
 use crate::failure::{Failure, Result};
 
 /// Keyspace used where none is named.
@@ -20,9 +21,24 @@ pub enum Access {
     Create,
 }
 
+impl Creation {
+    /// The options of a store that is created so, and must have been, where it is there already.
+    pub fn options(&self) -> Options {
+        match self.strategy {
+            Some(strategy) => Options::new().strategy(strategy),
+            None => Options::new(),
+        }
+    }
+}
+
 /// Opens the store in `dir`.
 pub fn open(dir: &Path, access: Access) -> Result<Db> {
     open_with(Options::new(), dir, access)
+}
+
+/// Opens the store in `dir`, creating it where there is none.
+pub fn create(dir: &Path, creation: &Creation) -> Result<Db> {
+    open_with(creation.options(), dir, Access::Create)
 }
 
 /// Opens the store in `dir` with more options.

@@ -58,6 +58,10 @@ pub struct EngineStats {
     pub value_file_bytes: u64,
     /// Bytes of the records in these files that are still valid, as far as the engine knows.
     pub value_live_bytes: u64,
+    /// Bytes of the files that hold keys, where the engine tells.
+    pub index_bytes: Option<u64>,
+    /// What cleaning of values stored apart has done, where the engine tells.
+    pub collection: Option<Collection>,
     /// Bytes of memory in use.
     pub memory_bytes: u64,
     /// What it counted of its reads, by name; empty without [`Tuning::statistics`] and where the
@@ -65,6 +69,32 @@ pub struct EngineStats {
     pub read_counters: BTreeMap<String, u64>,
     /// Whatever else the engine tells of itself.
     pub detail: serde_json::Value,
+}
+
+/// What cleaning of values stored apart has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Collection {
+    /// Look-ups in the index.
+    pub index_reads: u64,
+    /// Entries written into the index.
+    pub index_writes: u64,
+    /// Bytes of values that were written again.
+    pub bytes_moved: u64,
+    /// Files whose valid values were written again.
+    pub files: u64,
+}
+
+impl Collection {
+    /// What was done after `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            index_reads: self.index_reads.saturating_sub(earlier.index_reads),
+            index_writes: self.index_writes.saturating_sub(earlier.index_writes),
+            bytes_moved: self.bytes_moved.saturating_sub(earlier.bytes_moved),
+            files: self.files.saturating_sub(earlier.files),
+        }
+    }
 }
 
 impl EngineStats {

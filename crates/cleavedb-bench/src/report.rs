@@ -6,6 +6,7 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use crate::device::DeviceReport;
+use crate::engine::Collection;
 use crate::measure::{DeviceBytes, DeviceRequests, LatencySummary};
 use crate::phase::Phase;
 use crate::runner::Plan;
@@ -114,6 +115,11 @@ pub struct PhaseReport {
     pub value_file_bytes: u64,
     /// Bytes of the valid records in them, as far as the engine knows.
     pub value_live_bytes: u64,
+    /// Bytes of the files that hold keys after the phase, where the engine tells.
+    pub index_bytes: Option<u64>,
+    /// What cleaning of values stored apart did in the phase, settling included, where the engine
+    /// tells.
+    pub collection: Option<Collection>,
     /// Bytes of the newest versions, as the engine estimates.
     pub live_bytes: u64,
     /// Memory the engine says it uses after the phase.

@@ -335,6 +335,10 @@ impl Stage<'_> {
             disk_bytes: stats.disk_bytes,
             value_file_bytes: stats.value_file_bytes,
             value_live_bytes: stats.value_live_bytes,
+            index_bytes: stats.index_bytes,
+            collection: stats
+                .collection
+                .map(|after| after.since(stats_before.collection.unwrap_or_default())),
             live_bytes: stats.live_bytes,
             memory_bytes: stats.memory_bytes,
         })

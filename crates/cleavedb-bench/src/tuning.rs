@@ -1,6 +1,7 @@
 //! What an experiment of a paper asks of an engine beyond [`crate::Settings`]. An engine takes
 //! what it has a setting for and says what it does not take.
 
+use cleavedb::StrategyKind;
 use serde::{Deserialize, Serialize};
 
 /// Settings that only some engines have; `None` leaves the engine's own choice.
@@ -19,6 +20,8 @@ pub struct Tuning {
     pub size_ratio: Option<u32>,
     /// Values of so many bytes and more are stored apart from the keys.
     pub separate_at: Option<u64>,
+    /// How CleaveDB keeps, finds and collects values stored apart.
+    pub strategy: Option<StrategyKind>,
     /// Bytes of one file of values stored apart.
     pub separated_file_bytes: Option<u64>,
     /// Whether room of values stored apart that are no longer valid is taken back.

@@ -79,6 +79,7 @@ fn plan_of(args: Bench) -> Result<Plan> {
             compressed: true,
             tuning: Tuning {
                 separate_at: args.separate_at,
+                strategy: args.creation.strategy,
                 prefetch: args.no_prefetch.then_some(false),
                 ..Tuning::default()
             },

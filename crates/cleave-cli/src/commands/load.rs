@@ -18,7 +18,7 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::progress;
 use crate::records::{LineFormat, decode};
-use crate::store::{self, Access};
+use crate::store;
 
 /// Operations in one batch.
 const BATCH_OPERATIONS: usize = 1000;
@@ -47,7 +47,7 @@ pub fn load(args: &Load, json: bool) -> Result<()> {
         LoadFormat::Jsonl => Source::Lines(LineFormat::Json, open_lines(&args.source)?),
         LoadFormat::Tsv => Source::Lines(LineFormat::Tsv, open_lines(&args.source)?),
     };
-    let db = store::open(&args.place.dir, Access::Create)?;
+    let db = store::create(&args.place.dir, &args.creation)?;
     let keyspace = store::created(&db, &args.place.keyspace)?;
     let mut loader = Loader::new(&db, keyspace);
     match source {

@@ -26,7 +26,7 @@ pub fn put(args: Put, json: bool) -> Result<()> {
         (None, Some(file)) => open_value(file)?,
         (None, None) => return Err(Failure::usage("no value given")),
     };
-    let db = store::open(&args.place.dir, Access::Create)?;
+    let db = store::create(&args.place.dir, &args.creation)?;
     let keyspace = store::created(&db, &args.place.keyspace)?;
     let mut batch = db.batch();
     batch.put_reader(&keyspace, &key, &mut value).commit(Durability::Sync)?;
@@ -126,7 +126,7 @@ pub fn merge(args: &Merge, json: bool) -> Result<()> {
         (None, false) => None,
     };
     let access = if args.operator.is_some() { Access::Create } else { Access::Write };
-    let db = store::open(&args.place.dir, access)?;
+    let db = store::open_with(args.creation.options(), &args.place.dir, access)?;
     let known = db.keyspaces().into_iter().find(|info| info.name == *name);
     let operator = args.operator.clone().or(known.and_then(|info| info.merge_operator));
     let Some(operator) = operator else {

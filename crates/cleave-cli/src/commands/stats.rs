@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::Path;
 
-use cleavedb::{KeyspaceStats, Stats};
+use cleavedb::{CollectionStats, KeyspaceStats, Stats};
 use cleavedb_bench::report::bytes;
 
 use crate::failure::Result;
@@ -31,6 +31,19 @@ fn page(out: &mut Output, stats: &Stats) -> Result<()> {
     row(out, "last seq", stats.last_seq)?;
     row(out, "open files", stats.open_files)?;
     row(out, "batched reads", &stats.read_batch_mode)?;
+    let values = &stats.values;
+    row(
+        out,
+        "value files",
+        format_args!(
+            "{} ({} in key order), {}, {} live, strategy {}",
+            values.files,
+            values.containers,
+            bytes(values.file_bytes),
+            bytes(values.live_bytes),
+            values.strategy
+        ),
+    )?;
     memory(out, &stats.memory_bytes)?;
     for keyspace in &stats.keyspaces {
         keyspace_lines(out, keyspace)?;
@@ -54,6 +67,7 @@ fn page(out: &mut Output, stats: &Stats) -> Result<()> {
         ),
     )?;
     value_files(out, stats)?;
+    collection(out, &stats.collection)?;
     for (reason, stall) in &stats.stalls {
         if stall.count > 0 {
             let label = format!("  stalls, {reason}");
@@ -111,6 +125,31 @@ fn value_files(out: &mut Output, stats: &Stats) -> Result<()> {
                 bytes(gc.bytes_moved)
             ),
         )?;
+    }
+    Ok(())
+}
+
+/// What garbage collection asked of the index and wrote into it, or what it was told.
+fn collection(out: &mut Output, gc: &CollectionStats) -> Result<()> {
+    if gc.index_reads + gc.index_writes > 0 {
+        row(
+            out,
+            "  index, by collection",
+            format_args!("{} look-ups, {} entries written", gc.index_reads, gc.index_writes),
+        )?;
+    }
+    if gc.facts + gc.facts_waiting + gc.compactions_asked > 0 {
+        row(
+            out,
+            "  facts for collection",
+            format_args!(
+                "{} stated, {} not read yet, {} compactions asked for",
+                gc.facts, gc.facts_waiting, gc.compactions_asked
+            ),
+        )?;
+    }
+    if gc.records_held > 0 {
+        row(out, "  held by snapshots", format_args!("{} records", gc.records_held))?;
     }
     Ok(())
 }

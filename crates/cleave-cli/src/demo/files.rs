@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use cleavedb::{Db, Durability, Keyspace, KeyspaceOptions, Snapshot, operators};
+use cleavedb::{Db, Durability, Keyspace, KeyspaceOptions, Value, operators};
 
 use crate::bytes;
 use crate::demo::report::{Meter, Report};
@@ -27,6 +27,9 @@ const TOGETHER_BYTES: usize = 8 << 20;
 
 /// One file in so many is overwritten, by its place in path order.
 const OVERWRITE_EVERY: usize = 5;
+
+/// One file in so many, by the hash of its path, is overwritten once more at the end.
+const OVERWRITE_AGAIN_EVERY: u64 = 3;
 
 /// One file in so many is deleted.
 const DELETE_EVERY: usize = 7;
@@ -239,7 +242,7 @@ impl Contents {
                 batch.delete(&keyspace, key);
                 self.marks.remove(key);
             } else if place % OVERWRITE_EVERY == OVERWRITE_EVERY - 1 {
-                let value = changed(&before, &keyspace, key)?;
+                let value = changed(before.get(&keyspace, key)?);
                 meter.bytes(key.len() + value.len());
                 batch.put(&keyspace, key, &value);
                 self.marks.insert(key.clone(), Mark::of(&value));
@@ -261,6 +264,24 @@ impl Contents {
         self.deleted_stay_deleted(&keyspace, &old, report)
     }
 
+    /// Overwrites a part that is spread over everything, one by one.
+    pub fn overwrite(&mut self, db: &Db, report: &mut Report) -> Result<()> {
+        let keyspace = self.keyspace(db)?;
+        let mut meter = Meter::default();
+        for (key, mark) in &mut self.marks {
+            if Mark::of(key).hash % OVERWRITE_AGAIN_EVERY != 0 {
+                continue;
+            }
+            let value = changed(keyspace.get(key)?);
+            meter.bytes(key.len() + value.len());
+            meter.call(1, || keyspace.put(key, &value))?;
+            *mark = Mark::of(&value);
+        }
+        meter.call(0, || db.sync())?;
+        report.phase("overwrite", &meter);
+        Ok(())
+    }
+
     fn deleted_stay_deleted(
         &self,
         keyspace: &Keyspace,
@@ -277,12 +298,12 @@ impl Contents {
 }
 
 /// Another value for a key, as long as the old one and a little more.
-fn changed(before: &Snapshot, keyspace: &Keyspace, key: &[u8]) -> Result<Vec<u8>> {
-    let mut value = before.get(keyspace, key)?.map(|value| value.to_vec()).unwrap_or_default();
+fn changed(old: Option<Value>) -> Vec<u8> {
+    let mut value = old.map(|value| value.to_vec()).unwrap_or_default();
     value.reverse();
     value.truncate(cleavedb::VALUE_BYTES_MAX / 2);
     value.extend_from_slice(b"\nchanged\n");
-    Ok(value)
+    value
 }
 
 /// `a/` of `a/b/c`; nothing for a file that lies in the folder itself.

@@ -1,8 +1,8 @@
 //! `demo`: the engine's main job on real input, checked at every step. Stores a folder of files,
-//! reads them back and compares, scans, merges, changes a part, verifies: once with all values in
-//! the index and once with those that are worth it in the value log, side by side. In the second
-//! store it has a writing process killed in the middle and recovers. Then it prints what all of it
-//! took. Any difference fails it.
+//! reads them back and compares, scans, merges, changes a part, overwrites another and collects
+//! the garbage, verifies: once with all values in the index, and once for each strategy with those
+//! that are worth it in the value log, side by side. In the last store it has a writing process
+//! killed in the middle and recovers. Then it prints what all of it took. Any difference fails it.
 
 mod crash;
 mod files;
@@ -11,7 +11,7 @@ mod report;
 
 use std::path::{Path, PathBuf};
 
-use cleavedb::{Db, Options};
+use cleavedb::{Db, Options, Stats, StrategyKind};
 
 use crate::args::Demo;
 use crate::failure::{Failure, Result};
@@ -22,9 +22,9 @@ use crate::store::{self, Access};
 pub use crash::write_until_killed;
 
 use files::Contents;
-use report::{Report, Space};
+use report::{Overwrite, Report, Space, Way};
 
-/// Values from here on go to the value log, in the second store.
+/// Values from here on go to the value log, in all stores but the first.
 const SEPARATE_AT: u32 = 1 << 10;
 
 /// `cleave demo`
@@ -84,30 +84,41 @@ fn refuse_used(dir: &Path) -> Result<()> {
 fn run(args: &Demo, folder: &Path, dir: &Path) -> Result<Report> {
     let found = folder::find(folder, dir, args.max_bytes)?;
     let mut report = Report::new(folder.to_path_buf(), found.skipped);
-    let inline = tempfile::tempdir_in(dir.parent().unwrap_or(dir)).map_err(|error| {
-        Failure::usage(format!("no directory for the other store beside '{}' ({error})", {
-            dir.display()
-        }))
-    })?;
-    report.begin("inline", None);
-    use_store(args, folder, &inline.path().join("store"), &found.files, &mut report)?;
-    drop(inline);
-    report.begin("separated", Some(SEPARATE_AT));
-    use_store(args, folder, dir, &found.files, &mut report)?;
+    let kept = args.creation.strategy.unwrap_or_default();
+    let separated = |strategy| Way { separate_at: Some(SEPARATE_AT), strategy };
+    // Inline values are the same under every strategy.
+    let mut others = vec![Way { separate_at: None, strategy: kept }];
+    let strategies = StrategyKind::ALL.into_iter().filter(|strategy| *strategy != kept);
+    others.extend(strategies.map(separated));
+    for way in others {
+        let beside = tempfile::tempdir_in(dir.parent().unwrap_or(dir)).map_err(|error| {
+            Failure::usage(format!("no directory for another store beside '{}' ({error})", {
+                dir.display()
+            }))
+        })?;
+        report.begin(way);
+        use_store(args, folder, &beside.path().join("store"), &found.files, &mut report, false)?;
+    }
+    report.begin(separated(kept));
+    use_store(args, folder, dir, &found.files, &mut report, true)?;
     Ok(report)
 }
 
-/// Everything that happens to one store.
+/// Everything that happens to one store. In the last one, a writer is killed.
 fn use_store(
     args: &Demo,
     folder: &Path,
     dir: &Path,
     files: &[PathBuf],
     report: &mut Report,
+    is_last: bool,
 ) -> Result<()> {
-    let open = |access| open(args.memory_budget, dir, access);
+    let Way { separate_at, strategy } = report.way();
+    let open = |access| {
+        let options = Options::new().memory_budget(args.memory_budget).strategy(strategy);
+        store::open_with(options, dir, access)
+    };
     let db = open(Access::Create)?;
-    let separate_at = report.separate_at();
     let mut contents = Contents::new(separate_at);
     contents.store(&db, folder, files, report)?;
     contents.read_back(&db, "read back", report)?;
@@ -117,6 +128,7 @@ fn use_store(
     contents.change(&db, report)?;
     report.timed("compact", || Ok(db.compact()?))?;
     contents.read_back(&db, "read changed", report)?;
+    overwrite(&db, &mut contents, report)?;
     let stats = db.stats();
     report.set_space(Space {
         user_bytes_written: stats.user_bytes_written,
@@ -127,7 +139,7 @@ fn use_store(
         space_amplification: stats.space_amplification,
     });
     db.close()?;
-    if separate_at.is_some() {
+    if is_last {
         crash::kill_and_recover(args, dir, &open, report)?;
     }
     let db = open(Access::Write)?;
@@ -136,8 +148,27 @@ fn use_store(
     Ok(db.close()?)
 }
 
-fn open(memory_budget: u64, dir: &Path, access: Access) -> Result<Db> {
-    store::open_with(Options::new().memory_budget(memory_budget), dir, access)
+/// Overwrites a part and gives back the room of what that superseded.
+fn overwrite(db: &Db, contents: &mut Contents, report: &mut Report) -> Result<()> {
+    db.wait_idle()?;
+    let before = db.stats();
+    contents.overwrite(db, report)?;
+    report.timed("settle", || {
+        db.compact()?;
+        db.reclaim(None, &mut |_| {})?;
+        Ok(db.wait_idle()?)
+    })?;
+    let after = db.stats();
+    let written = |stats: &Stats| stats.bytes_written.values().sum::<u64>();
+    let since = |of: fn(&Stats) -> u64| of(&after) - of(&before);
+    report.set_overwrite(Overwrite {
+        user_bytes_written: since(|stats| stats.user_bytes_written),
+        bytes_written: written(&after) - written(&before),
+        bytes_moved: since(|stats| stats.collection.bytes_moved),
+        index_reads: since(|stats| stats.collection.index_reads),
+        index_writes: since(|stats| stats.collection.index_writes),
+    });
+    Ok(())
 }
 
 fn verify(db: &Db, report: &mut Report) -> Result<()> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use cleavedb::StrategyKind;
 use cleavedb_bench::measure::{Latencies, LatencySummary};
 use cleavedb_bench::report::bytes;
 use serde::Serialize;
@@ -67,6 +68,39 @@ pub struct Space {
     pub space_amplification: f64,
 }
 
+/// What overwriting a part came to, until the room of what it superseded was given back.
+#[derive(Clone, Copy, Default, Serialize)]
+pub struct Overwrite {
+    /// Key and value bytes written.
+    pub user_bytes_written: u64,
+    /// Bytes written to files.
+    pub bytes_written: u64,
+    /// Bytes of live values that garbage collection wrote again.
+    pub bytes_moved: u64,
+    /// Keys that it looked up in an index.
+    pub index_reads: u64,
+    /// Entries that it wrote into one.
+    pub index_writes: u64,
+}
+
+/// What tells the stores apart.
+#[derive(Clone, Copy, Serialize)]
+pub struct Way {
+    /// Values of so many bytes and more are in the value log.
+    pub separate_at: Option<u32>,
+    /// What becomes of those that are superseded.
+    pub strategy: StrategyKind,
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.separate_at {
+            None => f.write_str("inline"),
+            Some(_) => write!(f, "separated, {}", self.strategy),
+        }
+    }
+}
+
 /// One killed writer.
 #[derive(Serialize)]
 pub struct Kill {
@@ -81,11 +115,10 @@ pub struct Kill {
 /// What was done to one store.
 #[derive(Serialize)]
 struct StoreRun {
-    /// Where its values are.
-    values: &'static str,
-    /// Values of so many bytes and more are in the value log.
-    separate_at: Option<u32>,
+    #[serde(flatten)]
+    way: Way,
     phases: Vec<Phase>,
+    overwrite: Overwrite,
     /// Amplification.
     #[serde(flatten)]
     space: Space,
@@ -133,14 +166,15 @@ impl Report {
     }
 
     /// Begins with another store.
-    pub fn begin(&mut self, values: &'static str, separate_at: Option<u32>) {
-        let (phases, space) = (Vec::new(), Space::default());
-        self.stores.push(StoreRun { values, separate_at, phases, space });
+    pub fn begin(&mut self, way: Way) {
+        let (phases, overwrite, space) = (Vec::new(), Overwrite::default(), Space::default());
+        self.stores.push(StoreRun { way, phases, overwrite, space });
     }
 
-    /// From which size on the values of the present store are separated.
-    pub fn separate_at(&self) -> Option<u32> {
-        self.stores.last().and_then(|store| store.separate_at)
+    /// What tells the present store from the others.
+    pub fn way(&self) -> Way {
+        let inline = Way { separate_at: None, strategy: StrategyKind::default() };
+        self.stores.last().map_or(inline, |store| store.way)
     }
 
     /// Notes what was stored: files may change between two stores, the last one counts.
@@ -187,6 +221,13 @@ impl Report {
         }
     }
 
+    /// Notes what overwriting a part of the present store came to.
+    pub fn set_overwrite(&mut self, overwrite: Overwrite) {
+        if let Some(store) = self.stores.last_mut() {
+            store.overwrite = overwrite;
+        }
+    }
+
     /// Notes something that is not as it should be.
     pub fn differ(&mut self, what: String) {
         if self.differences.len() < DIFFERENCES_MAX {
@@ -198,13 +239,15 @@ impl Report {
     fn write_phases(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<13} {:>6} {:>10}", "", "", "")?;
         for store in &self.stores {
-            let from = store.separate_at.map(|bytes| format!(" from {bytes} B"));
-            let title = format!("values {}{}", store.values, from.unwrap_or_default());
-            write!(f, " | {title:<37}")?;
+            let title = match store.way.separate_at {
+                None => "values inline".to_owned(),
+                Some(bytes) => format!("separated from {bytes} B, {}", store.way.strategy),
+            };
+            write!(f, " | {title:<33}")?;
         }
         write!(f, "\n{:<13} {:>6} {:>10}", "phase", "ops", "bytes")?;
         for _ in &self.stores {
-            write!(f, " | {:>8} {:>8} {:>9} {:>9}", "seconds", "MB/s", "p50 us", "p99 us")?;
+            write!(f, " | {:>7} {:>7} {:>8} {:>8}", "seconds", "MB/s", "p50 us", "p99 us")?;
         }
         writeln!(f)?;
         let Some(last) = self.stores.last() else { return Ok(()) };
@@ -223,7 +266,7 @@ impl Report {
             writeln!(
                 f,
                 "{}: write amplification {:.2} ({} for {}), space amplification {:.2} ({} for {})",
-                store.values,
+                store.way,
                 store.space.write_amplification,
                 bytes(store.space.bytes_written),
                 bytes(store.space.user_bytes_written),
@@ -232,15 +275,36 @@ impl Report {
                 bytes(store.space.live_bytes),
             )?;
         }
+        for store in &self.stores {
+            let done = &store.overwrite;
+            write!(
+                f,
+                "{}: overwriting took {} to files for {}",
+                store.way,
+                bytes(done.bytes_written),
+                bytes(done.user_bytes_written)
+            )?;
+            if store.way.separate_at.is_some() {
+                write!(
+                    f,
+                    ", {} of them moved values; collection looked up {} keys in the index and \
+                     wrote {} entries into it",
+                    bytes(done.bytes_moved),
+                    done.index_reads,
+                    done.index_writes
+                )?;
+            }
+            writeln!(f)?;
+        }
         Ok(())
     }
 }
 
 fn write_figures(f: &mut fmt::Formatter<'_>, phase: Option<&Phase>) -> fmt::Result {
-    let Some(phase) = phase else { return write!(f, " | {:>37}", "") };
+    let Some(phase) = phase else { return write!(f, " | {:>33}", "") };
     write!(
         f,
-        " | {:>8.2} {:>8.1} {:>9.1} {:>9.1}",
+        " | {:>7.2} {:>7.1} {:>8.1} {:>8.1}",
         phase.seconds,
         phase.bytes as f64 / 1e6 / phase.seconds.max(1e-9),
         phase.latency_us.p50,

@@ -28,16 +28,28 @@ fn the_demo_finds_everything_in_order() {
         assert!(acknowledged >= 200 && kill["recovered"].as_u64().unwrap() >= acknowledged);
     }
     let stores = json["stores"].as_array().unwrap();
-    assert_eq!(stores.len(), 2);
-    for (store, separate_at) in stores.iter().zip([serde_json::json!(null), 1024.into()]) {
-        assert_eq!(store["separate_at"], separate_at);
+    let ways = stores.iter().map(|store| (store["separate_at"].as_u64(), &store["strategy"]));
+    let names = ["wisckey", "novkv", "wisckey"].map(serde_json::Value::from);
+    let [first, second, third] = &names;
+    let expected = [(None, first), (Some(1024), second), (Some(1024), third)];
+    assert_eq!(ways.collect::<Vec<_>>(), expected);
+    for store in stores {
+        let overwrite = &store["overwrite"];
+        let figure = |name: &str| overwrite[name].as_u64().unwrap();
+        assert!(figure("bytes_written") >= figure("user_bytes_written"), "{overwrite}");
+        assert!(figure("user_bytes_written") > 0, "{overwrite}");
+        if store["strategy"] == "novkv" {
+            assert_eq!((figure("index_reads"), figure("index_writes")), (0, 0), "{overwrite}");
+        }
         assert!(store["write_amplification"].as_f64().unwrap() > 0.9);
         let phases: Vec<_> = store["phases"].as_array().unwrap().iter().collect();
         let has = |name: &str| phases.iter().any(|phase| phase["name"] == name);
         assert!(has("store") && has("read at end") && has("verify"), "{phases:?}");
+        assert!(has("overwrite") && has("settle"), "{phases:?}");
     }
     // The store stays because it was named, and is sound.
     assert!(place.run("verify", ["--json"]).json()["problems"].as_array().unwrap().is_empty());
+    place.run("put", ["a", "1", "--strategy", "novkv"]).fails(2, "strategy wisckey");
     cleave(["demo", &folder, "--dir", store.to_str().unwrap()]).fails(2, "not empty");
 }
 
@@ -45,7 +57,11 @@ fn the_demo_finds_everything_in_order() {
 fn the_demo_prints_a_table_and_takes_a_limit() {
     let place = Place::new();
     let folder = folder(&place);
-    let text = cleave(["demo", &folder, "--max-bytes", "20k", "--kills", "1"]).ok();
+    let store = place.store();
+    let dir = ["--dir", store.to_str().unwrap(), "--strategy", "novkv"];
+    let limits = ["demo", &folder, "--max-bytes", "20k", "--kills", "1"];
+    let text = cleave([limits.as_slice(), &dir].concat()).ok();
+    place.run("put", ["a", "1", "--strategy", "wisckey"]).fails(2, "strategy novkv");
     for part in [
         "left out",
         "store",
@@ -54,7 +70,10 @@ fn the_demo_prints_a_table_and_takes_a_limit() {
         "merge",
         "prefix scans",
         "values inline",
-        "values separated from 1024 B",
+        "separated from 1024 B, wisckey",
+        "separated from 1024 B, novkv",
+        "inline: overwriting took",
+        "separated, novkv: overwriting took",
         "killed while writing",
         "all as",
     ] {

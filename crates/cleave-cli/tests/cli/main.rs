@@ -15,6 +15,7 @@ mod errors;
 mod load;
 mod maintain;
 mod pairs;
+mod strategy;
 mod support;
 
 #[test]

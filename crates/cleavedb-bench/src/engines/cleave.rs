@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
-use cleavedb::{Batch, Compression, Db, Durability, Keyspace, KeyspaceOptions, Options, operators};
+use cleavedb::{
+    Batch, Compression, Db, Durability, Keyspace, KeyspaceOptions, Options, StrategyKind, operators,
+};
 
-use crate::engine::{Engine, EngineStats, Settings, WriteBatch};
+use crate::engine::{Collection, Engine, EngineStats, Settings, WriteBatch};
 use crate::tuning::Tuning;
 
 /// Keyspace that holds the benchmark's pairs.
@@ -23,8 +25,21 @@ struct Cleave {
 
 /// Opens or creates a store in `dir`.
 pub(super) fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    open_separated(dir, settings, settings.tuning.strategy)
+}
+
+/// Opens or creates a store in `dir` whose garbage collection goes by facts.
+pub(super) fn open_novkv(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    open_separated(dir, settings, Some(StrategyKind::Novkv))
+}
+
+fn open_separated(
+    dir: &Path,
+    settings: &Settings,
+    strategy: Option<StrategyKind>,
+) -> Result<Box<dyn Engine>> {
     let separate_at = settings.tuning.separate_at;
-    open_with(dir, settings, |options| match separate_at {
+    open_with(dir, settings, strategy, |options| match separate_at {
         Some(bytes) => options.separate_at(Some(u32::try_from(bytes).unwrap_or(u32::MAX))),
         None => options,
     })
@@ -32,18 +47,25 @@ pub(super) fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
 
 /// Opens or creates a store in `dir` that keeps all values in the index.
 pub(super) fn open_inline(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
-    open_with(dir, settings, |options| options.separate_at(None))
+    open_with(dir, settings, settings.tuning.strategy, |options| options.separate_at(None))
 }
 
 fn open_with(
     dir: &Path,
     settings: &Settings,
+    strategy: Option<StrategyKind>,
     separate: impl FnOnce(KeyspaceOptions) -> KeyspaceOptions,
 ) -> Result<Box<dyn Engine>> {
     let durability = if settings.sync { Durability::Sync } else { Durability::Buffered };
     let tuning = &settings.tuning;
     let mut takes = vec!["merges_parts", "statistics", "separate_at", "prefetch"];
     let mut options = Options::new();
+    if let Some(strategy) = strategy {
+        options = options.strategy(strategy);
+    }
+    if strategy == tuning.strategy {
+        takes.push("strategy");
+    }
     if let Some(most) = tuning.space_amplification_max {
         options = options.space_amplification_max(most);
         takes.push("space_amplification_max");
@@ -72,10 +94,11 @@ fn open_with(
     let settings = format!(
         "defaults; memory_budget={} durability={durability:?} direct_reads={direct} \
          direct_writes={direct} background_threads={} compression={} merge_operator={operator} \
-         separate_at={separated} prefetch={prefetch}{}",
+         strategy={} separate_at={separated} prefetch={prefetch}{}",
         settings.memory_budget,
         settings.background_threads,
         if settings.compressed { "default" } else { "none" },
+        db.stats().values.strategy,
         taken(&settings.tuning, &takes) + &settings.tuning.not_taken(&takes),
         direct = settings.direct,
     );
@@ -86,13 +109,15 @@ fn open_with(
 #[cfg(feature = "widths")]
 fn sized(options: Options, settings: &Settings, takes: &mut Vec<&'static str>) -> Options {
     let tuning = &settings.tuning;
-    if tuning.memtable_bytes.is_none() && tuning.replay_bytes_max.is_none() {
+    let asked = [tuning.memtable_bytes, tuning.replay_bytes_max, tuning.separated_file_bytes];
+    if asked.iter().all(Option::is_none) {
         return options;
     }
     let mut widths = cleavedb::sim::Widths::for_budget(settings.memory_budget);
     widths.memtable_bytes = tuning.memtable_bytes.unwrap_or(widths.memtable_bytes);
     widths.replay_bytes_max = tuning.replay_bytes_max.unwrap_or(widths.replay_bytes_max);
-    takes.extend(["memtable_bytes", "replay_bytes_max"]);
+    widths.value_segment_bytes = tuning.separated_file_bytes.unwrap_or(widths.value_segment_bytes);
+    takes.extend(["memtable_bytes", "replay_bytes_max", "separated_file_bytes"]);
     options.widths(widths)
 }
 
@@ -104,7 +129,12 @@ fn sized(options: Options, _: &Settings, _: &mut Vec<&'static str>) -> Options {
 
 /// What was asked for and taken, beyond what is printed anyway.
 fn taken(tuning: &Tuning, takes: &[&str]) -> String {
-    let names = ["space_amplification_max", "memtable_bytes", "replay_bytes_max"];
+    let names = [
+        "space_amplification_max",
+        "memtable_bytes",
+        "replay_bytes_max",
+        "separated_file_bytes",
+    ];
     let taken = tuning
         .asked()
         .into_iter()
@@ -202,6 +232,13 @@ impl Engine for Cleave {
             live_bytes: stats.live_bytes,
             value_file_bytes: stats.values.file_bytes,
             value_live_bytes: stats.values.live_bytes,
+            index_bytes: Some(stats.keyspaces.iter().map(|keyspace| keyspace.disk_bytes).sum()),
+            collection: Some(Collection {
+                index_reads: stats.collection.index_reads,
+                index_writes: stats.collection.index_writes,
+                bytes_moved: stats.collection.bytes_moved,
+                files: stats.collection.files_collected,
+            }),
             memory_bytes: self.db.memory_usage().get("total").copied().unwrap_or(0),
             // Its statistics are kept always, and are all in the detail.
             read_counters: BTreeMap::new(),

@@ -172,6 +172,8 @@ impl Step {
 pub enum Need {
     /// Values stored apart whose cleaning can be switched off.
     CleaningOff,
+    /// The same, or a bound on space that can put cleaning off for the length of a part.
+    CleaningLate,
     /// Files that outlive the process.
     Files,
     /// A bound on the bytes of files with values apart.
@@ -287,15 +289,19 @@ impl Part {
     /// Why the engine called `engine` does not run this part, if it does not.
     #[must_use]
     pub fn obstacle(&self, engine: &str) -> Option<&'static str> {
+        let is_cleavedb = engine.starts_with("cleavedb");
         self.needs.iter().find_map(|need| match need {
             Need::Files if engine == "memory" => Some("it keeps nothing on disk"),
             Need::CleaningOff if engine != "rocksdb-blob" => {
                 Some("no cleaning of values stored apart that could be switched off")
             }
-            Need::SpaceBound if !engine.starts_with("cleavedb") => {
+            Need::CleaningLate if engine != "rocksdb-blob" && !is_cleavedb => {
+                Some("no cleaning of values stored apart that could be put off")
+            }
+            Need::SpaceBound if !is_cleavedb => {
                 Some("no bound on the size of files with values apart")
             }
-            Need::Files | Need::CleaningOff | Need::SpaceBound => None,
+            Need::Files | Need::CleaningOff | Need::CleaningLate | Need::SpaceBound => None,
         })
     }
 }

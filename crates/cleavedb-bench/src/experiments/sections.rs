@@ -29,6 +29,13 @@ pub(super) fn markdown(results: &[PartResult]) -> String {
             space,
         ),
         (
+            "Index and cleaning",
+            "| part | step | engine | index bytes | gc_index_reads | gc_index_writes \
+             | bytes moved | files rewritten |\n\
+             |---|---|---|---:|---:|---:|---:|---:|\n",
+            cleaning,
+        ),
+        (
             "Longest calls",
             "| part | step | engine | p99.9 us | p99.99 us | longest ms \
              | long calls and reasons |\n\
@@ -147,6 +154,31 @@ fn space(run: &Run<'_>) -> String {
             by_data("/value_file_bytes_max"),
             by_data("/value_file_bytes"),
             shown(by_live),
+        );
+    }
+    out
+}
+
+/// What cleaning did in every phase that writes, where the engine tells.
+fn cleaning(run: &Run<'_>) -> String {
+    let mut out = String::new();
+    for (label, figures) in &run.phases {
+        let count = |name: &str| figures.pointer(name).and_then(Value::as_u64);
+        let Some(index_bytes) = count("/index_bytes") else { continue };
+        if !phase_of(figures).is_some_and(Phase::writes) {
+            continue;
+        }
+        let done = |name: &str| count(&format!("/collection/{name}")).unwrap_or(0);
+        let _ = writeln!(
+            out,
+            "| {} | {label} | {} | {} | {} | {} | {} | {} |",
+            run.part,
+            run.engine,
+            bytes(index_bytes),
+            done("index_reads"),
+            done("index_writes"),
+            bytes(done("bytes_moved")),
+            done("files"),
         );
     }
     out

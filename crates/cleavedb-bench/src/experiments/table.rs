@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::execute::{Came, PartResult};
-use super::{Experiment, KEY_BYTES, Part, Scale, reads, sections};
+use super::{Experiment, KEY_BYTES, Part, Scale, novkv, reads, sections};
 use crate::report::bytes;
 
 const HEADING: &str = "\
@@ -46,6 +46,9 @@ pub fn markdown(experiment: &Experiment, scale: Scale, results: &[PartResult]) -
         let _ = writeln!(out, "| - | not measured: {lacks} | - |{} - |", " - |".repeat(FIGURES));
     }
     out.push_str(&sections::markdown(results));
+    if experiment.name == "novkv" {
+        out.push_str(&novkv::ratios(results));
+    }
     out.push_str(&accounts(results));
     out
 }

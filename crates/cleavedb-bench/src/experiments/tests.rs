@@ -67,7 +67,7 @@ fn wisckey_loads_100_gb_at_each_size_and_says_that_all_is_separated() {
 #[test]
 fn novkv_puts_100_million_by_one_writer_and_reads_10_million_twice() {
     let experiment = full("novkv");
-    assert_eq!(experiment.parts.len(), 3 * novkv::VALUE_BYTES.len());
+    assert_eq!(experiment.parts.len(), 5 * novkv::VALUE_BYTES.len());
     let one = part(&experiment, "1024 B, cleaning");
     let reads = (Phase::ReadRandom, novkv::READS);
     assert_eq!(steps_of(one), [(Phase::FillReplace, novkv::PUTS), reads, reads]);
@@ -76,6 +76,28 @@ fn novkv_puts_100_million_by_one_writer_and_reads_10_million_twice() {
     assert_eq!(tuning.separated_file_bytes, Some(novkv::FILE_BYTES));
     assert!((tuning.garbage_share.unwrap() - (1.0 - novkv::VALID_SHARE)).abs() < 1e-9);
     assert_eq!(part(&experiment, "128 B, not cleaning").plan.settings.tuning.collects, Some(false));
+}
+
+#[test]
+fn novkv_reads_the_same_before_and_after_updates_with_cleaning() {
+    let experiment = full("novkv");
+    let (load, updates) = ((Phase::FillRandom, novkv::PUTS), (Phase::Overwrite, novkv::PUTS));
+    let reads = (Phase::ReadRandom, novkv::READS);
+    let with = part(&experiment, "4096 B, updates");
+    assert_eq!(steps_of(with), [load, reads, reads, updates, reads, reads]);
+    let seeds = with.steps.iter().map(|step| match step {
+        Step::Run { plan, .. } => plan.seed,
+        Step::Crash { .. } | Step::Reopen(_) => panic!("one store, opened once"),
+    });
+    assert_eq!(seeds.collect::<BTreeSet<_>>().len(), 1, "all passes ask for the same keys");
+    let without = part(&experiment, "4096 B, updates, not cleaning");
+    assert_eq!(steps_of(without), [load, updates]);
+    for engine in ["cleavedb", "cleavedb-novkv", "rocksdb-blob"] {
+        assert_eq!((with.obstacle(engine), without.obstacle(engine)), (None, None), "{engine}");
+    }
+    assert!(with.obstacle("leveldb").is_none() && without.obstacle("leveldb").is_some());
+    let bound = |part: &Part| part.plan.settings.tuning.space_amplification_max;
+    assert_eq!((bound(with), bound(without)), (None, Some(10.0)));
 }
 
 #[test]
@@ -276,12 +298,17 @@ fn runs_everything(name: &str, engine: &str) {
     let rows = table.lines().filter(|line| line.starts_with("| "));
     assert!(rows.clone().count() > phases);
     assert!(rows.clone().all(|row| row.matches('|').count() == 19), "{text}");
-    assert!(engine != "cleavedb" || text.contains("separate_at="));
+    assert!(engine == "memory" || text.contains("separate_at="));
 }
 
 #[test]
 fn every_part_runs_on_the_map() {
     NAMES.iter().for_each(|name| runs_everything(name, "memory"));
+}
+
+#[test]
+fn the_strategies_are_compared_by_an_experiment_of_their_own() {
+    runs_everything("novkv", "cleavedb-novkv");
 }
 
 #[test]

@@ -10,10 +10,10 @@ fn test() -> SelfTest {
 
 #[test]
 fn the_engine_passes_buffered_and_direct() {
-    for direct in [false, true] {
+    for (name, direct) in [("cleavedb", false), ("cleavedb", true), ("cleavedb-novkv", false)] {
         let dir = tempfile::tempdir().unwrap();
         let settings = Settings { direct, memory_budget: 32 << 20, ..Settings::default() };
-        let known = engines::find("cleavedb").unwrap();
+        let known = engines::find(name).unwrap();
         let passed = check(known.open, &dir.path().join("db"), &settings, &test()).unwrap();
         assert_eq!((passed.calls, passed.reopened), (800, 2));
         assert!(passed.pairs > 50, "{passed:?}");

@@ -10,6 +10,8 @@ fn what_is_not_taken_is_named() {
     assert_eq!(Tuning::default().not_taken(&[]), "");
     let counting = Tuning { statistics: true, ..Tuning::default() };
     assert_eq!(counting.not_taken(&[]), "; not taken: statistics=true");
+    let strategy = Tuning { strategy: Some(StrategyKind::Novkv), ..Tuning::default() };
+    assert_eq!(strategy.not_taken(&[]), "; not taken: strategy=\"novkv\"");
     let off = Tuning { collects: Some(false), ..Tuning::default() };
     assert_eq!(off.not_taken(&[]), "; not taken: collects=false", "off is asked for, too");
 }

@@ -65,8 +65,14 @@ pub struct KeyspaceStats {
 /// Files that hold separated values.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ValueStats {
+    /// Name of the strategy by which the database keeps, finds and collects them, see
+    /// [`StrategyKind`](crate::StrategyKind).
+    pub strategy: String,
     /// Files.
     pub files: u64,
+    /// Those of them that garbage collection has written in key order, for what lives of one or
+    /// more others: value tables. Always 0 where collection puts values again.
+    pub containers: u64,
     /// Their bytes, without the holes in them.
     pub file_bytes: u64,
     /// Bytes of holes in them: dead values that were given back to the file system, or are about to
@@ -99,7 +105,7 @@ pub struct ValueStats {
 /// Garbage collection of value files since open.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CollectionStats {
-    /// Files read to their end, their live values put again.
+    /// Files read to their end, their live values put again, or rewritten in key order.
     pub files_collected: u64,
     /// Files removed: collected ones, and those that nothing named any more.
     pub files_removed: u64,
@@ -110,7 +116,7 @@ pub struct CollectionStats {
     pub files_waiting: u64,
     /// Bytes read for it.
     pub bytes_read: u64,
-    /// Bytes of records put again.
+    /// Bytes of records put again, or rewritten.
     pub bytes_moved: u64,
     /// Times that dead records of a file were dropped where they were, for the file system to take
     /// their blocks back, instead of putting the live ones elsewhere.
@@ -119,13 +125,27 @@ pub struct CollectionStats {
     pub bytes_freed: u64,
     /// Bytes given back to the file system out of files that stay.
     pub bytes_punched: u64,
-    /// Records put again.
+    /// Records put again, or rewritten.
     pub records_moved: u64,
     /// Records met that were not their key's value any more.
     pub records_dead: u64,
+    /// Records of those rewritten that are not their key's value any more, but a snapshot sees.
+    pub records_held: u64,
     /// Records whose key was written between the look and the move, and which were looked at
     /// again.
     pub races_lost: u64,
+    /// Look-ups of keys in an index by collection. Always 0 where it goes by facts.
+    pub index_reads: u64,
+    /// Operations that collection committed, each of which becomes an index entry. Always 0 where
+    /// it goes by facts.
+    pub index_writes: u64,
+    /// Facts that flush and compaction stated: one for each entry they met whose value was
+    /// superseded. Always 0 where collection asks the index.
+    pub facts: u64,
+    /// Facts in memory, which no collection has read yet.
+    pub facts_waiting: u64,
+    /// Times that collection had an index compacted, so that it tells what was superseded.
+    pub compactions_asked: u64,
 }
 
 /// What [`Db::reclaim`](crate::Db::reclaim) did.
@@ -355,7 +375,9 @@ fn values_of(engine: &Engine) -> ValueStats {
     let view = engine.view.load();
     let large_bytes = view.values.large().map(|entry| entry.file.readable()).sum();
     ValueStats {
+        strategy: engine.strategy_kind.name().to_owned(),
         files: figures.files,
+        containers: view.values.containers().count() as u64,
         file_bytes: figures.file_bytes,
         hole_bytes: figures.hole_bytes,
         entries: figures.entries,
@@ -384,7 +406,13 @@ fn collection_of(engine: &Engine) -> CollectionStats {
         bytes_punched: engine.io.meter.bytes_punched(Purpose::Collection),
         records_moved: figures.records_moved.load(Relaxed),
         records_dead: figures.records_dead.load(Relaxed),
+        records_held: figures.records_held.load(Relaxed),
         races_lost: figures.races_lost.load(Relaxed),
+        index_reads: figures.index_reads.load(Relaxed),
+        index_writes: figures.index_writes.load(Relaxed),
+        facts: figures.facts.load(Relaxed),
+        facts_waiting: engine.facts.load().count(),
+        compactions_asked: figures.compactions_asked.load(Relaxed),
     }
 }
 
@@ -465,3 +493,6 @@ impl Problem {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

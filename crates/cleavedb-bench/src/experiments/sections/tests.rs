@@ -72,6 +72,18 @@ fn space_is_told_by_the_loads_bytes_and_by_live_records() {
 }
 
 #[test]
+fn cleaning_is_told_of_phases_that_write_where_the_engine_tells() {
+    let collection = json!({"index_reads": 7, "index_writes": 3, "bytes_moved": 2048, "files": 5});
+    let text = markdown(&[result(&[
+        json!({"phase": "overwrite", "index_bytes": 4096, "collection": collection}),
+        json!({"phase": "readrandom", "index_bytes": 8192, "collection": collection}),
+        json!({"phase": "fillrandom", "index_bytes": null, "collection": null}),
+    ])]);
+    assert!(text.contains("| overwrite | cleavedb | 4.0 KiB | 7 | 3 | 2.0 KiB | 5 |"), "{text}");
+    assert!(!text.contains("8.0 KiB") && !text.contains("| fillrandom | cleavedb | 0 B"), "{text}");
+}
+
+#[test]
 fn recovery_tells_what_was_left_and_flushed() {
     let reports = [
         json!({"phases": [{"disk_bytes": 1_024}], "engine_stats": {"bytes_written": {"flush": 0}}}),

@@ -21,6 +21,8 @@ pub(crate) fn any_edit() -> impl Strategy<Value = ValuesEdit> {
         (1..50u64, crate::log::punched::tests::any_punched()).prop_map(|(id, punched)| {
             ValuesEdit::Punched { id: FileId(id), punched: Arc::new(punched) }
         }),
+        any_container().prop_map(|info| ValuesEdit::Rewritten(Arc::new(info))),
+        any_container().prop_map(|info| ValuesEdit::Held(Arc::new(info))),
         sealed.prop_map(|(id, records, checksum, smallest_seq, keys, extra)| {
             let totals = Totals {
                 records,
@@ -36,6 +38,25 @@ pub(crate) fn any_edit() -> impl Strategy<Value = ValuesEdit> {
             ValuesEdit::Sealed(SealedValues { sealed, last_seq, totals })
         }),
     ]
+}
+
+fn any_container() -> impl Strategy<Value = ContainerInfo> {
+    let files = proptest::collection::btree_map(1..=FILE_ID_MAX, 1..=u32::MAX, 1..6);
+    (1..=FILE_ID_MAX, 1..1000u64, any::<u32>(), files).prop_map(|(id, records, extra, files)| {
+        let totals = Totals {
+            records,
+            record_bytes: records * 1000,
+            key_bytes: records,
+            value_bytes: u64::from(extra >> 8),
+            smallest_seq: 9,
+            // Copies of one record may stand there.
+            largest_seq: 9 + records / 2,
+        };
+        let bytes = totals.record_bytes + u64::from(extra);
+        let sealed = Sealed { id: FileId(id), bytes, checksum: extra };
+        let files = files.into_iter().map(|(file, epoch)| (FileId(file), epoch)).collect();
+        ContainerInfo { sealed, totals, files }
+    })
 }
 
 proptest! {
@@ -64,7 +85,7 @@ fn sections_that_no_engine_writes_are_refused() {
     let kind = |payload: &[u8]| ValuesEdit::decode(payload).unwrap_err().kind();
     assert_eq!(kind(&[]), ErrorKind::Corruption);
     assert_eq!(kind(&[VERSION + 1]), ErrorKind::Unsupported, "a later version");
-    assert_eq!(kind(&[VERSION, 7, 1]), ErrorKind::Corruption, "an unknown edit");
+    assert_eq!(kind(&[VERSION, 9, 1]), ErrorKind::Corruption, "an unknown edit");
     assert_eq!(kind(&[VERSION, 1, 0]), ErrorKind::Corruption, "file zero");
     let totals = Totals {
         records: 1,
@@ -100,6 +121,46 @@ fn sections_that_no_engine_writes_are_refused() {
     }
 }
 
+#[test]
+fn containers_that_cannot_be_are_refused() {
+    let totals = Totals {
+        records: 2,
+        record_bytes: 60,
+        key_bytes: 2,
+        value_bytes: 4,
+        smallest_seq: 7,
+        largest_seq: 7,
+    };
+    let refused = |change: &dyn Fn(&mut ContainerInfo)| {
+        let sealed = Sealed { id: FileId(9), bytes: 200, checksum: 1 };
+        let files = vec![(FileId(3), 1), (FileId(5), 2)];
+        let mut info = ContainerInfo { sealed, totals, files };
+        change(&mut info);
+        [ValuesEdit::Rewritten, ValuesEdit::Held].map(|edit| {
+            let payload = ValuesEdit::encode(&[edit(Arc::new(info.clone()))]).payload;
+            ValuesEdit::decode(&payload).err().map(|error| error.kind())
+        })
+    };
+    assert_eq!(refused(&|_| {}), [None; 2]);
+    let corruption = [Some(ErrorKind::Corruption); 2];
+    assert_eq!(refused(&|info| info.files.clear()), corruption, "no file");
+    assert_eq!(refused(&|info| info.files[0].1 = 0), corruption, "an epoch of segments");
+    assert_eq!(refused(&|info| info.files[1].0 = FileId(3)), corruption, "a file twice");
+    assert_eq!(refused(&|info| info.files[0].0 = FileId(0)), corruption, "file zero");
+    assert_eq!(refused(&|info| info.files[1].0 = FileId(FILE_ID_MAX + 1)), corruption);
+    assert_eq!(refused(&|info| info.sealed.id = FileId(FILE_ID_MAX + 1)), corruption);
+    assert_eq!(refused(&|info| info.sealed.bytes = 59), corruption, "records beyond its end");
+    assert_eq!(refused(&|info| info.totals.smallest_seq = 0), corruption, "seq zero");
+    // As many files as there could be are not believed.
+    let sealed = Sealed { id: FileId(9), bytes: 200, checksum: 1 };
+    let info = ContainerInfo { sealed, totals, files: vec![(FileId(3), 1)] };
+    let mut payload = ValuesEdit::encode(&[ValuesEdit::Held(Arc::new(info))]).payload;
+    payload.truncate(payload.len() - 3);
+    put_varint(&mut payload, u64::MAX >> 1);
+    payload.extend([3, 1]);
+    assert_eq!(ValuesEdit::decode(&payload).unwrap_err().kind(), ErrorKind::Corruption);
+}
+
 /// The section of the golden file, with what each part of it means.
 #[test]
 fn golden_section() {
@@ -118,6 +179,16 @@ fn golden_section() {
     let runs = [Run { start: 80, end: 1190 }, Run { start: 3000, end: 4200 }];
     let punched =
         Punched { runs: runs.into(), records: 2, record_bytes: 2200, checksum: 0xfeed_f00d };
+    let rewritten = ContainerInfo {
+        sealed: Sealed { id: FileId(33), bytes: 6000, checksum: 0xfade_d0ff },
+        totals,
+        files: vec![(FileId(12), 3), (FileId(15), 1)],
+    };
+    let held = ContainerInfo {
+        sealed: Sealed { id: FileId(30), bytes: 4200, checksum: 0xc0ff_ee11 },
+        totals,
+        files: vec![(FileId(4), 2)],
+    };
     let edits = [
         ValuesEdit::Sealed(SealedValues { sealed, last_seq: 47, totals }),
         ValuesEdit::Added { id: FileId(21) },
@@ -126,11 +197,13 @@ fn golden_section() {
         ValuesEdit::Removed { id: FileId(9) },
         ValuesEdit::AddedLarge(LargeInfo { sealed: large, value_bytes: 9_000_000, seq: 48 }),
         ValuesEdit::Punched { id: FileId(15), punched: Arc::new(punched) },
+        ValuesEdit::Rewritten(Arc::new(rewritten)),
+        ValuesEdit::Held(Arc::new(held)),
     ];
     let payload = ValuesEdit::encode(&edits).payload;
     let mut dump = String::new();
     let mut lines = Annotator::new(&payload, &mut dump);
-    lines.field(1, "version 3");
+    lines.field(1, "version 4");
     lines.field(2, "sealed: file 15");
     lines.field(2 + 5, "5000 bytes, checksum deadbeef");
     lines.field(1, "last seq 47");
@@ -152,7 +225,22 @@ fn golden_section() {
     lines.field(1, "2 runs");
     lines.field(1 + 2, "from byte 80 on, 1110 bytes");
     lines.field(2 + 2, "1810 bytes behind it, 1200 bytes");
+    lines.field(2, "rewritten: into container 33");
+    lines.field(2 + 5, "6000 bytes, checksum faded0ff");
+    lines.field(1 + 2, "3 records of 4000 bytes");
+    lines.field(1 + 2, "keys of 30 bytes, values of 9000");
+    lines.field(1 + 1, "smallest seq 41, largest 46");
+    lines.field(1, "2 files");
+    lines.field(1 + 1, "file 12, epoch 3");
+    lines.field(1 + 1, "file 15, epoch 1");
+    lines.field(2, "held: in container 30");
+    lines.field(2 + 5, "4200 bytes, checksum c0ffee11");
+    lines.field(1 + 2, "3 records of 4000 bytes");
+    lines.field(1 + 2, "keys of 30 bytes, values of 9000");
+    lines.field(1 + 1, "smallest seq 41, largest 46");
+    lines.field(1, "1 file");
+    lines.field(1 + 1, "file 4, epoch 2");
     assert!(lines.rest().is_empty());
     assert_eq!(ValuesEdit::decode(&payload).unwrap(), edits);
-    check_golden("values-section", 3, &payload, &dump);
+    check_golden("values-section", 4, &payload, &dump);
 }

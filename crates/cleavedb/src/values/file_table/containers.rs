@@ -111,6 +111,7 @@ impl ValueFiles {
 
     /// Puts files in force into a new container.
     pub(super) fn rewrite(&mut self, info: &ContainerInfo, file_of: &mut FileOf<'_>) -> Result<()> {
+        self.check_new(info)?;
         let mut left = Vec::new();
         for &(id, epoch) in &info.files {
             let (before, refs, ref_bytes) = match self.get_moved(id) {
@@ -147,6 +148,7 @@ impl ValueFiles {
 
     /// Takes in files that no edit before has named, with their container.
     pub(super) fn hold(&mut self, info: &ContainerInfo, file_of: &mut FileOf<'_>) -> Result<()> {
+        self.check_new(info)?;
         for &(id, epoch) in &info.files {
             if self.has_file(id) {
                 return Err(refused(id, "is added twice"));
@@ -155,6 +157,19 @@ impl ValueFiles {
             self.insert_moved(MovedFile { id, epoch, container, refs: 0, ref_bytes: 0 })?;
         }
         self.insert_container(info, file_of)
+    }
+
+    /// A container has files (FC-2), and a number that no other one has, not even one that leaves
+    /// with the same edit: its file is there still (rule R17).
+    fn check_new(&self, info: &ContainerInfo) -> Result<()> {
+        let id = info.sealed.id;
+        if info.files.is_empty() {
+            return Err(refused(id, "is a container without files"));
+        }
+        if self.container(id).is_some() || self.has_file(id) {
+            return Err(refused(id, "is a container that is added twice"));
+        }
+        Ok(())
     }
 
     fn insert_moved(&mut self, file: MovedFile) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Random edits against a plain map; refusals; snapshots; files that go away, and when.
+//! Random edits against plain maps; refusals; snapshots; files that go away, and when.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,20 @@ use crate::io::Io;
 use crate::log::footer::Totals;
 use crate::log::format::Sealed;
 use crate::log::testing::{disk, io};
+use crate::values::edit::ContainerInfo;
 use crate::values::file::ValueContext;
 use crate::values::testing::{applied, context};
 use proptest::prelude::*;
 
-/// Ends of what was dropped, by file.
-type Dropped = BTreeMap<u64, u64>;
-
-type Model = BTreeMap<u64, FileState>;
+/// The same as a plain map.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Model {
+    segments: BTreeMap<u64, FileState>,
+    /// Ends of what was dropped, by segment.
+    dropped: BTreeMap<u64, u64>,
+    /// Files that were rewritten.
+    moved: BTreeMap<u64, MovedFile>,
+}
 
 fn world() -> (Io, Arc<ValueContext>) {
     let io = io(&disk());
@@ -44,94 +50,214 @@ fn holes(id: u64, records: u64) -> ValuesEdit {
     ValuesEdit::Punched { id: FileId(id), punched: Arc::new(punched) }
 }
 
-/// Edits of which many are right.
-fn any_edit() -> impl Strategy<Value = ValuesEdit> {
+/// A container of this number with these files.
+fn container(id: u64, files: &BTreeMap<u64, u32>) -> Arc<ContainerInfo> {
+    let totals = sealed(id, 40).totals;
+    let sealed = Sealed { id: FileId(id), bytes: 9000, checksum: id as u32 };
+    let files = files.iter().map(|(&file, &epoch)| (FileId(file), epoch)).collect();
+    Arc::new(ContainerInfo { sealed, totals, files })
+}
+
+/// What is to be done to the table.
+#[derive(Clone, Debug)]
+enum Step {
+    /// This.
+    Edit(ValuesEdit),
+    /// Files in force, picked by the bits of a number, come into a container together with those
+    /// that they are with already; the last one's epoch is so much too large.
+    Rewrite { container: u64, picked: u64, too_large: u32 },
+}
+
+/// Steps of which many are right.
+fn any_step() -> impl Strategy<Value = Step> {
     let count = |id, refs: i64| {
         let ref_bytes = if refs % 7 == 6 { refs } else { refs * 100 };
         ValuesEdit::Counted { id: FileId(id), refs, ref_bytes }
     };
-    prop_oneof![
+    let files = proptest::collection::btree_map(1..6u64, 1..3u32, 1..3usize);
+    let edit = prop_oneof![
         4 => (1..6u64).prop_map(|id| ValuesEdit::Added { id: FileId(id) }),
         3 => (1..6u64, 5..8u64).prop_map(|(id, n)| ValuesEdit::Sealed(sealed(id, n))),
         6 => (1..6u64, -4..9i64).prop_map(move |(id, refs)| count(id, refs)),
         3 => (1..6u64, 0..6u64).prop_map(|(id, n)| holes(id, n)),
         1 => (1..6u64).prop_map(|id| ValuesEdit::Removed { id: FileId(id) }),
+        1 => (10..14u64, files.clone())
+            .prop_map(|(id, files)| ValuesEdit::Held(container(id, &files))),
+        1 => (10..14u64, files)
+            .prop_map(|(id, files)| ValuesEdit::Rewritten(container(id, &files))),
+    ];
+    prop_oneof![
+        19 => edit.prop_map(Step::Edit),
+        4 => (10..14u64, 1..64u64, prop_oneof![9 => Just(0), 1 => 1..3u32])
+            .prop_map(|(container, picked, too_large)| Step::Rewrite { container, picked, too_large }),
     ]
 }
 
-/// What an edit does to a plain map; `None` where it contradicts it.
-fn expected(model: &mut Model, dropped: &mut Dropped, edit: &ValuesEdit) -> Option<()> {
-    match *edit {
-        ValuesEdit::Added { id } => match model.insert(id.0, FileState::default()) {
-            None => Some(()),
-            Some(_) => None,
-        },
-        ValuesEdit::Sealed(sealed) => {
-            let state = model.get_mut(&sealed.sealed.id.0)?;
-            let same = state.sealed.is_none_or(|before| before == sealed);
-            state.sealed = Some(sealed);
-            (same
-                && state.refs <= sealed.totals.records
-                && state.ref_bytes <= sealed.totals.record_bytes)
-                .then_some(())
+impl Step {
+    /// The edit, where the files are these.
+    fn edit(self, model: &Model) -> ValuesEdit {
+        let (id, picked, too_large) = match self {
+            Self::Edit(edit) => return edit,
+            Self::Rewrite { container, picked, too_large } => (container, picked, too_large),
+        };
+        let is_picked = |file: &u64| picked >> file & 1 == 1;
+        let segments = model.segments.iter().filter(|(_, state)| state.sealed.is_some());
+        let segments = segments.map(|(&file, _)| file).filter(is_picked).map(|file| (file, 1));
+        let chosen = model.moved.values().filter(|file| is_picked(&file.id.0));
+        let homes: Vec<_> = chosen.map(|file| file.container).collect();
+        let moved = model.moved.values().filter(|file| homes.contains(&file.container));
+        let moved = moved.map(|file| (file.id.0, file.epoch + 1));
+        let mut files: BTreeMap<u64, u32> = segments.chain(moved).collect();
+        if let Some(mut last) = files.last_entry() {
+            *last.get_mut() += too_large;
         }
-        ValuesEdit::Counted { id, refs, ref_bytes } => {
-            let Some(state) = model.get_mut(&id.0) else {
-                return (refs <= 0 && ref_bytes <= 0).then_some(());
-            };
-            let (refs, bytes) = (state.refs as i64 + refs, state.ref_bytes as i64 + ref_bytes);
-            (state.refs, state.ref_bytes) = (refs.max(0) as u64, bytes.max(0) as u64);
-            let room = state.sealed.map_or(i64::MAX, |s| s.totals.records as i64);
-            let bytes_room = state.sealed.map_or(i64::MAX, |s| s.totals.record_bytes as i64);
-            (refs >= 0
-                && bytes >= refs * SEPARATED_BYTES_MIN as i64
-                && (refs > 0 || bytes == 0)
-                && refs <= room
-                && bytes <= bytes_room)
-                .then_some(())
-        }
-        ValuesEdit::Removed { id } => {
-            dropped.remove(&id.0);
-            model.remove(&id.0)?.sealed.map(|_| ())
-        }
-        ValuesEdit::AddedLarge(_) => None,
-        // Each drops more than the one before: what the first run holds says it all.
-        ValuesEdit::Punched { id, ref punched } => {
-            let (state, dropped) = (model.get(&id.0)?, dropped.entry(id.0).or_default());
-            let end = punched.runs[0].end;
-            let fits = state.sealed.is_some_and(|s| {
-                end <= s.sealed.bytes && punched.records <= s.totals.records && *dropped <= end
-            });
-            *dropped = end;
-            fits.then_some(())
-        }
+        ValuesEdit::Rewritten(container(id, &files))
     }
 }
 
-fn states(table: &ValueFiles) -> Model {
-    table.iter().map(|entry| (entry.file.id().0, entry.state)).collect()
+impl Model {
+    /// What an edit does to it; `None` where it contradicts it.
+    fn apply(&mut self, edit: &ValuesEdit) -> Option<()> {
+        match *edit {
+            ValuesEdit::Added { id } => {
+                let before = self.segments.insert(id.0, FileState::default());
+                (before.is_none() && !self.moved.contains_key(&id.0)).then_some(())
+            }
+            ValuesEdit::Sealed(sealed) => {
+                let state = self.segments.get_mut(&sealed.sealed.id.0)?;
+                let same = state.sealed.is_none_or(|before| before == sealed);
+                state.sealed = Some(sealed);
+                (same
+                    && state.refs <= sealed.totals.records
+                    && state.ref_bytes <= sealed.totals.record_bytes)
+                    .then_some(())
+            }
+            ValuesEdit::Counted { id, refs, ref_bytes } => self.count(id.0, refs, ref_bytes),
+            ValuesEdit::Removed { id } => {
+                self.dropped.remove(&id.0);
+                if self.moved.remove(&id.0).is_some() {
+                    return Some(());
+                }
+                self.segments.remove(&id.0)?.sealed.map(|_| ())
+            }
+            ValuesEdit::AddedLarge(_) => None,
+            // Each drops more than the one before: what the first run holds says it all.
+            ValuesEdit::Punched { id, ref punched } => {
+                let state = self.segments.get(&id.0)?;
+                let dropped = self.dropped.entry(id.0).or_default();
+                let end = punched.runs[0].end;
+                let fits = state.sealed.is_some_and(|s| {
+                    end <= s.sealed.bytes && punched.records <= s.totals.records && *dropped <= end
+                });
+                *dropped = end;
+                fits.then_some(())
+            }
+            ValuesEdit::Rewritten(ref info) => self.rewrite(info),
+            ValuesEdit::Held(ref info) => {
+                let is_new = |file: &(FileId, u32)| {
+                    let id = file.0.0;
+                    !self.segments.contains_key(&id) && !self.moved.contains_key(&id)
+                };
+                let is_right = info.files.iter().all(is_new) && !self.has_container(info);
+                let (refs, ref_bytes, container) = (0, 0, info.sealed.id);
+                for &(id, epoch) in &info.files {
+                    let file = MovedFile { id, epoch, container, refs, ref_bytes };
+                    self.moved.insert(id.0, file);
+                }
+                is_right.then_some(())
+            }
+        }
+    }
+
+    fn count(&mut self, id: u64, refs: i64, ref_bytes: i64) -> Option<()> {
+        let (now, room) = match (self.segments.get_mut(&id), self.moved.get_mut(&id)) {
+            (Some(state), _) => {
+                let totals = state.sealed.map(|sealed| sealed.totals);
+                let room = totals.map(|totals| (totals.records, totals.record_bytes));
+                ((&mut state.refs, &mut state.ref_bytes), room)
+            }
+            (None, Some(file)) => ((&mut file.refs, &mut file.ref_bytes), None),
+            (None, None) => return (refs <= 0 && ref_bytes <= 0).then_some(()),
+        };
+        let (refs, bytes) = (*now.0 as i64 + refs, *now.1 as i64 + ref_bytes);
+        (*now.0, *now.1) = (refs.max(0) as u64, bytes.max(0) as u64);
+        (refs >= 0
+            && bytes >= refs * SEPARATED_BYTES_MIN as i64
+            && (refs > 0 || bytes == 0)
+            && room.is_none_or(|room| refs <= room.0 as i64 && bytes <= room.1 as i64))
+        .then_some(())
+    }
+
+    fn has_container(&self, info: &ContainerInfo) -> bool {
+        self.moved.values().any(|file| file.container == info.sealed.id)
+    }
+
+    fn rewrite(&mut self, info: &ContainerInfo) -> Option<()> {
+        let mut is_right = !info.files.is_empty() && !self.has_container(info);
+        let mut left = Vec::new();
+        for &(id, epoch) in &info.files {
+            let before = match (self.segments.remove(&id.0), self.moved.get(&id.0)) {
+                (Some(state), _) => {
+                    is_right &= state.sealed.is_some();
+                    (0, state.refs, state.ref_bytes)
+                }
+                (None, Some(file)) => {
+                    left.push(file.container);
+                    (file.epoch, file.refs, file.ref_bytes)
+                }
+                (None, None) => return None,
+            };
+            is_right &= before.0 + 1 == epoch;
+            self.dropped.remove(&id.0);
+            let (container, refs, ref_bytes) = (info.sealed.id, before.1, before.2);
+            let file = MovedFile { id, epoch, container, refs, ref_bytes };
+            self.moved.insert(id.0, file);
+        }
+        is_right &= !self.moved.values().any(|file| left.contains(&file.container));
+        is_right.then_some(())
+    }
+}
+
+/// What a table says, but for what was dropped.
+fn states(table: &ValueFiles) -> (BTreeMap<u64, FileState>, BTreeMap<u64, MovedFile>) {
+    let segments = table.iter().map(|entry| (entry.file.id().0, entry.state)).collect();
+    (segments, table.moved().map(|file| (file.id.0, *file)).collect())
+}
+
+/// Containers say the same as the files in them.
+fn assert_containers(table: &ValueFiles) {
+    let mut homes: Vec<_> = table.moved().map(|file| file.container).collect();
+    homes.sort_unstable();
+    homes.dedup();
+    assert!(table.containers().map(|entry| entry.container.id()).eq(homes.iter().copied()));
+    for &home in &homes {
+        let here = table.moved().filter(|file| file.container == home);
+        assert!(table.files_in(home).eq(here));
+        assert_eq!(table.container(home).unwrap().container.sealed().bytes, 9000);
+    }
 }
 
 proptest! {
     #[test]
-    fn edits_do_what_they_do_to_a_plain_map(edits in proptest::collection::vec(any_edit(), 0..60)) {
+    fn edits_do_what_they_do_to_a_plain_map(steps in proptest::collection::vec(any_step(), 0..60)) {
         let (_io, context) = world();
         let mut table = ValueFiles::default();
-        let (mut model, mut dropped) = (Model::new(), Dropped::new());
-        for edit in &edits {
+        let mut model = Model::default();
+        let mut edits = Vec::new();
+        for step in steps {
+            let edit = step.edit(&model);
             let mut next = model.clone();
-            let mut next_dropped = dropped.clone();
-            let wanted = expected(&mut next, &mut next_dropped, edit);
+            let wanted = next.apply(&edit);
             let pinned: Vec<_> = table.iter().map(|entry| entry.file.clone()).collect();
-            match applied(&context, &table, std::slice::from_ref(edit)) {
+            match applied(&context, &table, std::slice::from_ref(&edit)) {
                 Ok(after) => {
                     prop_assert!(wanted.is_some(), "{:?} is accepted", edit);
-                    (model, dropped) = (next, next_dropped);
-                    table = after;
+                    (model, table) = (next, after);
                 }
                 Err(error) => prop_assert!(wanted.is_none(), "{:?}: {}", edit, error),
             }
-            prop_assert_eq!(&states(&table), &model);
+            prop_assert_eq!(states(&table), (model.segments.clone(), model.moved.clone()));
+            assert_containers(&table);
             for file in pinned {
                 if let Some(entry) = table.get(file.id()) {
                     let is_same = Arc::ptr_eq(&entry.file, &file);
@@ -139,22 +265,22 @@ proptest! {
                     prop_assert!(is_same || is_punched, "a file is one object");
                 }
             }
+            edits.push(edit);
         }
         // A snapshot makes the same table out of nothing.
         let decoded = ValuesEdit::decode(&table.snapshot().payload).unwrap();
         let again = applied(&context, &ValueFiles::default(), &decoded).unwrap();
-        prop_assert_eq!(states(&again), model);
+        prop_assert_eq!(states(&again), (model.segments, model.moved));
+        assert_containers(&again);
         for entry in again.iter() {
             let end = entry.state.sealed.map_or(0, |sealed| sealed.sealed.bytes);
             prop_assert_eq!(entry.file.readable(), end);
         }
         // All in one edit, or not at all.
         let whole = applied(&context, &ValueFiles::default(), &edits);
-        let mut model = Model::new();
-        let mut dropped = Dropped::new();
-        let expected = |edit| expected(&mut model, &mut dropped, edit);
-        let wanted = edits.iter().map(expected).try_for_each(|outcome| outcome.ok_or(()));
-        prop_assert_eq!(whole.is_ok(), wanted.is_ok());
+        let mut model = Model::default();
+        let wanted = edits.iter().all(|edit| model.apply(edit).is_some());
+        prop_assert_eq!(whole.is_ok(), wanted);
     }
 }
 
