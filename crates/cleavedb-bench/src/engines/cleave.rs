@@ -129,12 +129,8 @@ fn sized(options: Options, _: &Settings, _: &mut Vec<&'static str>) -> Options {
 
 /// What was asked for and taken, beyond what is printed anyway.
 fn taken(tuning: &Tuning, takes: &[&str]) -> String {
-    let names = [
-        "space_amplification_max",
-        "memtable_bytes",
-        "replay_bytes_max",
-        "separated_file_bytes",
-    ];
+    let names =
+        ["space_amplification_max", "memtable_bytes", "replay_bytes_max", "separated_file_bytes"];
     let taken = tuning
         .asked()
         .into_iter()

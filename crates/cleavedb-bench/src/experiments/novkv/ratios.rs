@@ -34,11 +34,7 @@ const FIGURES: [Figure; 13] = [
         of: |found| found.rate(CLEANING, Phase::FillReplace.name(), true),
         paper: "",
     },
-    Figure {
-        what: "updates a second",
-        of: |found| found.rate(UPDATED, UPDATES, false),
-        paper: "",
-    },
+    Figure { what: "updates a second", of: |found| found.rate(UPDATED, UPDATES, false), paper: "" },
     Figure {
         what: "updates a second, settling included",
         of: |found| found.rate(UPDATED, UPDATES, true),

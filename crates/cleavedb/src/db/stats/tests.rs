@@ -1,6 +1,5 @@
 //! What garbage collection asks, writes and is told differs by strategy, and the figures say so.
 
-use super::*;
 use crate::{Db, KeyspaceOptions, Options, StrategyKind};
 
 const PAIRS: u32 = 400;
