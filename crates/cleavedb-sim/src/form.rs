@@ -199,6 +199,12 @@ impl Form {
                 form.separate_at = Some(8);
                 form.widths.value_segment_bytes = 1 << 10;
             }),
+            Self::named("novkv, large memtable", |form| {
+                form.strategy = StrategyKind::Novkv;
+                form.separate_at = Some(0);
+                form.widths.memtable_bytes = 16 << 10;
+                form.widths.value_segment_bytes = 2 << 10;
+            }),
             Self::named("novkv, naive index, zstd", |form| {
                 form.strategy = StrategyKind::Novkv;
                 form.separate_at = Some(40);
@@ -271,7 +277,7 @@ impl Form {
         form.memory_budget = *random.pick(&[1 << 20, 4 << 20]);
         form.sync_interval = Duration::from_millis(*random.pick(&[0, 1, 100, 1000]));
         form.reserve_bytes = *random.pick(&[0, 4 << 10]);
-        form.separate_at = *random.pick(&[None, None, Some(0), Some(8), Some(8), Some(150)]);
+        form.separate_at = *random.pick(&[None, Some(0), Some(0), Some(8), Some(8), Some(150)]);
         form.value_compression =
             *random.pick(&[Compression::None, Compression::Lz4, Compression::Zstd]);
         if random.chance(1, 8) {
@@ -284,7 +290,8 @@ impl Form {
         form.widths.large_value_bytes = *random.pick(&[17, 100, 400, 8 << 20]);
         form.widths.large_chunk_bytes = *random.pick(&[16, 100, 1 << 10]);
         form.widths.hole_block_bytes = *random.pick(&[8, 32, 128, 4096]);
-        form.strategy = *random.pick(&StrategyKind::ALL);
+        let strategies = [StrategyKind::Wisckey, StrategyKind::Wisckey, StrategyKind::Novkv];
+        form.strategy = *random.pick(&strategies);
         form
     }
 

@@ -172,8 +172,8 @@ fn ci() -> Check<String> {
     let seed = Budget::from_environment(0).seed;
     let until = |count| Budget::timed_or_until(seed, count);
     report("bounds", family::bounds(&until(0), 64 << 20, 20))?;
-    report("model", family::model(&until(5_000_000)))?;
-    report("crash", family::crash(&until(270_000)))?;
+    report("model", family::model(&until(5_500_000)))?;
+    report("crash", family::crash(&until(320_000)))?;
     report("small", family::small(&until(50_000)))?;
     report("faults", family::faults(&until(50_000), 1))?;
     report("damage", family::damage(&until(200_000), 1))?;

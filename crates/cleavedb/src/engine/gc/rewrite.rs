@@ -39,6 +39,8 @@ use crate::values::table::writer::{GROUP_BYTES, WrittenTable};
 const MEMORY_PART: u64 = 16;
 /// Least of it.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
+/// A step handles this part of a segment's bytes: some milliseconds of a device's time.
+const STEP_PART: u64 = 16;
 /// Containers that are merged at once, at most: each needs a read of its own at a time.
 const VICTIMS_MAX: usize = 16;
 
@@ -128,7 +130,7 @@ impl Engine {
             // In steps, so that other background work gets its turn.
             Ok(Some(rewriting)) => self.gc.state.lock().rewriting = Some(rewriting),
             // They went away meanwhile: another look will tell.
-            Ok(None) => mark!("gc_victim_gone"),
+            Ok(None) => {}
             Err(error) => self.settle_collection(first, error)?,
         }
         Ok(true)
@@ -190,6 +192,7 @@ impl Engine {
             directory: self.dir.clone(),
             uuid: self.uuid,
             group_bytes: GROUP_BYTES,
+            step_bytes: self.widths.value_segment_bytes / STEP_PART,
             direct: self.settings.direct_writes,
             limited: true,
             memory_bytes_max: (self.settings.memory_budget / MEMORY_PART).max(MEMORY_BYTES_MIN),

@@ -35,9 +35,6 @@ use crate::values::table::reader::TableFile;
 use crate::values::table::scan::{CHUNK_BYTES, ScannedRecord};
 use crate::values::table::writer::{ValueTableOptions, ValueTableWriter, WrittenTable};
 
-/// Bytes of records that a step handles, one read excepted: some milliseconds of a device's time.
-const STEP_BYTES: u64 = 4 << 20;
-
 /// What the reader of segments and the writer take for themselves of the memory.
 const READER_AND_WRITER_BYTES: u64 = 1 << 20;
 
@@ -73,6 +70,9 @@ pub(crate) struct RewriteContext {
     pub(crate) uuid: [u8; 16],
     /// Bytes of a group of the new table.
     pub(crate) group_bytes: u64,
+    /// Bytes of records that a step handles, one read excepted: some milliseconds of a device's
+    /// time.
+    pub(crate) step_bytes: u64,
     /// Whether it is written past the page cache.
     pub(crate) direct: bool,
     /// Whether the rate limiter applies.
@@ -217,7 +217,7 @@ pub(crate) struct Rewrite {
     ready: Vec<usize>,
     /// None before anything survived.
     writer: Option<ValueTableWriter>,
-    /// [`STEP_BYTES`].
+    /// Of the context.
     step_bytes: u64,
 }
 
@@ -282,7 +282,7 @@ impl Rewrite {
             counts: Counts::default(),
             ready: Vec::new(),
             writer: None,
-            step_bytes: STEP_BYTES,
+            step_bytes: context.step_bytes.max(1),
         })
     }
 

@@ -26,6 +26,8 @@ use crate::values::table::verify::verify;
 use crate::values::table::writer::{GROUP_BYTES, TablePlace};
 
 /// Number of the new container.
+/// Bytes of a step where a test does not say.
+pub(super) const STEP_BYTES: u64 = 4 << 20;
 pub(super) const NEW: FileId = FileId(99);
 
 /// One record of a frame: a separated put, or a small one without.
@@ -252,6 +254,7 @@ impl World {
             directory: self.context.dir.clone(),
             uuid: UUID,
             group_bytes: self.group_bytes,
+            step_bytes: STEP_BYTES,
             direct,
             limited: true,
             memory_bytes_max,

@@ -1,6 +1,6 @@
 //! What comes out of a rewrite, what it reads, what it holds, and what it leaves behind.
 
-use super::testing::{Keeper, Made, NEW, Put, World, put, run};
+use super::testing::{Keeper, Made, NEW, Put, STEP_BYTES, World, put, run};
 use super::*;
 use crate::base::compress::Compression;
 use crate::base::error::ErrorKind;
@@ -349,6 +349,7 @@ fn a_rewrite_that_cannot_be_is_refused() {
         directory: world.context.dir.clone(),
         uuid: crate::log::testing::UUID,
         group_bytes: 300,
+        step_bytes: STEP_BYTES,
         direct: false,
         limited: false,
         memory_bytes_max: 1 << 20,

@@ -27,7 +27,7 @@ use crate::values::table::properties::{EdgeKey, Properties, Source};
 
 /// Bytes of the records that share one entry of the index, one large record excepted: what a
 /// search reads at most for records up to this.
-pub(crate) const GROUP_BYTES: u64 = 8 << 10;
+pub(crate) const GROUP_BYTES: u64 = 4 << 10;
 
 /// How a value table is written.
 #[derive(Clone, Debug)]
