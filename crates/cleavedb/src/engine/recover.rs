@@ -60,8 +60,8 @@ use crate::values::tail_buffer::TailBuffer;
 /// and a crash, so that no number is used twice (rule F6) even where a file's name was lost.
 const FILE_IDS_SKIPPED: u64 = 1_000;
 
-/// The part of the memory budget that key indexes of value tables may take: of values of 1 KiB some
-/// eight records share an entry, so this much serves 200 times as many bytes of values.
+/// The part of the memory budget that key indexes of value tables may take: some three bytes for a
+/// value of 1 KiB, so that this much serves 20 budgets of values.
 const INDEX_BUDGET_PART: u64 = 16;
 /// The part of it for handles of earlier epochs: what is forgotten costs a search, one read like a
 /// read by place.

@@ -200,6 +200,6 @@ impl Engine {
     }
 }
 
-fn is_much(bytes: u64, dead: u64, limit: DeadTail) -> bool {
+pub(super) fn is_much(bytes: u64, dead: u64, limit: DeadTail) -> bool {
     dead > 0 && bytes >= limit.bytes_min && dead * 100 >= bytes * limit.percent
 }

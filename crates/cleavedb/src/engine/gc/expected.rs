@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::commit::{Task, Work};
 use crate::engine::gc::QUIET_PART;
+use crate::engine::gc::estimate::{DeadTail, is_much};
 use crate::index::KeyRange;
 use crate::values::strategy::space::{Space, is_due};
 
@@ -154,17 +155,23 @@ impl Engine {
             self.gc.look_anew();
             return Ok(true);
         }
-        let is_dead_tail = self.value_lane.open_lines().is_some_and(|(id, lines)| {
-            let bytes: u64 = lines.iter().map(|line| u64::from(line.bytes)).sum();
-            let named = view.values.get(id).map_or(0, |entry| entry.state.ref_bytes);
-            bytes >= least && named < bytes / 2
-        });
-        if is_unfrozen || !is_dead_tail || self.reserve.is_given_up() {
+        if is_unfrozen || !self.end_named_little(DeadTail { percent: 50, bytes_min: least })? {
+            return Ok(false);
+        }
+        self.gc.look_anew();
+        Ok(true)
+    }
+
+    /// Seals the open segment where entries name so little of it, all of it being flushed.
+    pub(super) fn end_named_little(self: &Arc<Self>, limit: DeadTail) -> Result<bool> {
+        let Some((id, lines)) = self.value_lane.open_lines() else { return Ok(false) };
+        let bytes: u64 = lines.iter().map(|line| u64::from(line.bytes)).sum();
+        let named = self.view.load().values.get(id).map_or(0, |entry| entry.state.ref_bytes);
+        if self.reserve.is_given_up() || !is_much(bytes, bytes.saturating_sub(named), limit) {
             return Ok(false);
         }
         mark!("gc_open_segment_ended_for_facts");
         self.commit(Work::control(Task::RollValues))?;
-        self.gc.look_anew();
         Ok(true)
     }
 }

@@ -92,9 +92,11 @@ impl Engine {
         });
         match waited {
             // What is known by then is what is collected.
-            Err(error) if error.kind() == ErrorKind::Timeout => Ok(()),
-            waited => waited,
+            Err(error) if error.kind() == ErrorKind::Timeout => {}
+            waited => waited?,
         }
+        self.end_named_little(DEAD_TAIL)?;
+        Ok(())
     }
 
     fn reclaimed_so_far(&self) -> Reclaimed {

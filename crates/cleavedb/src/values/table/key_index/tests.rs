@@ -151,9 +151,9 @@ fn a_count_of_groups_justifies_no_allocation() {
 #[test]
 fn bytes_a_key() {
     for (value_bytes, records, hundredths_max) in [
-        (100, 20_000, 18),
-        (400, 8000, 55),
-        (1 << 10, 4000, 140),
+        (100, 20_000, 34),
+        (400, 8000, 110),
+        (1 << 10, 4000, 300),
         (4 << 10, 1000, 900),
         (16 << 10, 300, 900),
         (64 << 10, 100, 900),
