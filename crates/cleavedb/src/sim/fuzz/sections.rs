@@ -7,6 +7,7 @@ use crate::engine::state::EngineEdit;
 use crate::index::lsm::edit::DecodedEdit;
 use crate::values::drops::edit::FactsEdit;
 use crate::values::edit::ValuesEdit;
+use crate::values::strategy::kind::StrategyKind;
 
 /// A section: its tag in the first byte, then its payload. What decodes is encoded and decoded
 /// again and must be the same.
@@ -31,6 +32,10 @@ pub fn manifest_sections(data: &[u8]) -> bool {
             let Ok(edits) = ValuesEdit::decode(payload) else { return false };
             assert_eq!(ValuesEdit::encode(&edits).payload, payload, "one encoding only");
             super::values::apply(&edits);
+        }
+        SectionTag::STORE => {
+            let Ok(kind) = StrategyKind::decode(payload) else { return false };
+            assert_eq!(kind.encode().payload, payload, "one encoding only");
         }
         SectionTag::FACTS => {
             let Ok(edit) = FactsEdit::decode(payload) else { return false };

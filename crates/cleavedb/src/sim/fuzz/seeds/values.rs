@@ -6,18 +6,19 @@ use crate::base::entry::{FileId, KeyspaceId, Kind};
 use crate::base::error::Result;
 use crate::base::names::FileKind;
 use crate::base::runs::Run;
-use crate::base::section::SectionTag;
+use crate::base::section::Section;
 use crate::base::sync::Arc;
 use crate::io::Purpose;
 use crate::log::batch::encode_record;
-use crate::log::footer::FooterBuilder;
+use crate::log::footer::{FooterBuilder, Totals};
 use crate::log::format::{FRAME_HEADER_BYTES, FrameRef, Sealed};
 use crate::log::punched::Punched;
 use crate::log::separated::{Binding, SeparatedPut, Slot, encode_separated};
 use crate::log::writer::{AppendError, SegmentSpec, SegmentWriter, ValueFrame};
-use crate::values::edit::{LargeInfo, SealedValues, ValuesEdit};
+use crate::values::edit::{ContainerInfo, LargeInfo, SealedValues, ValuesEdit};
 use crate::values::handle::Handle;
 use crate::values::large::format::LargeHeader;
+use crate::values::strategy::kind::StrategyKind;
 
 use super::Seed;
 use crate::sim::fuzz::large::written;
@@ -121,6 +122,33 @@ fn value_tables(all: &mut Vec<Seed>) -> Result<()> {
     Ok(())
 }
 
+/// Files on their way through containers: one alone, then both together; and a third of before.
+fn containers(totals: Totals) -> Section {
+    let sealed = |id, checksum| Sealed { id: FileId(id), bytes: 900, checksum };
+    let info = |id, files: &[(u64, u32)]| {
+        let files = files.iter().map(|&(file, epoch)| (FileId(file), epoch)).collect();
+        Arc::new(ContainerInfo { sealed: sealed(id, 0xfade_d0ff), totals, files })
+    };
+    let added = |id| {
+        let values = SealedValues { sealed: sealed(id, 0xabad_cafe), last_seq: 20, totals };
+        let ref_bytes = totals.record_bytes as i64;
+        [
+            ValuesEdit::Added { id: FileId(id) },
+            ValuesEdit::Sealed(values),
+            ValuesEdit::Counted { id: FileId(id), refs: totals.records as i64, ref_bytes },
+        ]
+    };
+    let last = [
+        ValuesEdit::Held(info(9, &[(4, 3)])),
+        ValuesEdit::Rewritten(info(11, &[(5, 1)])),
+        ValuesEdit::Rewritten(info(12, &[(5, 2), (6, 1)])),
+        ValuesEdit::Counted { id: FileId(5), refs: -1, ref_bytes: -40 },
+        ValuesEdit::Removed { id: FileId(4) },
+    ];
+    let edits: Vec<_> = added(5).into_iter().chain(added(6)).chain(last).collect();
+    ValuesEdit::encode(&edits)
+}
+
 pub(super) fn values(all: &mut Vec<Seed>) -> Result<()> {
     value_tables(all)?;
     let [sealed, open] = segments()?;
@@ -168,7 +196,11 @@ pub(super) fn values(all: &mut Vec<Seed>) -> Result<()> {
         ValuesEdit::AddedLarge(large),
         ValuesEdit::Counted { id: FileId(8), refs: 1, ref_bytes: 1000 },
     ]);
-    let tagged = [&[SectionTag::VALUES.0 as u8], section.payload.as_slice()].concat();
-    all.push(("manifest_sections", "values", tagged));
+    let tagged = |section: Section| [&[section.tag.0 as u8], section.payload.as_slice()].concat();
+    all.push(("manifest_sections", "values", tagged(section)));
+    all.push(("manifest_sections", "containers", tagged(containers(totals))));
+    for kind in StrategyKind::ALL {
+        all.push(("manifest_sections", kind.name(), tagged(kind.encode())));
+    }
     Ok(())
 }
