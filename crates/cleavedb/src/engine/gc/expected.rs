@@ -18,6 +18,7 @@ use crate::engine::commit::{Task, Work};
 use crate::engine::gc::QUIET_PART;
 use crate::engine::gc::estimate::{DeadTail, is_much};
 use crate::index::KeyRange;
+use crate::values::file_table::ValueFiles;
 use crate::values::strategy::space::{Space, is_due};
 
 /// Bounds of the share of the entries above the last level that is taken to supersede others.
@@ -140,6 +141,18 @@ impl Engine {
         above.min(entries).saturating_mul(mean_bytes).min(named.1)
     }
 
+    /// Bytes of records that versions in the same memtable may supersede: what was written since
+    /// the last flush, of which no index knows yet. However few entries name records, these may be
+    /// many, where the same keys are written over and over.
+    fn hidden_max(&self, values: &ValueFiles) -> u64 {
+        let flushed = self.flushed();
+        let segments = values.iter().filter(|entry| !entry.state.is_settled(flushed));
+        let segments = segments.map(|entry| entry.file.readable());
+        let large = values.large().filter(|entry| !entry.is_settled(flushed));
+        let large = large.map(|entry| entry.file.readable());
+        segments.chain(large).fold(0, u64::saturating_add)
+    }
+
     /// Once nothing is written any more: what was written last is flushed where it may supersede
     /// much, and a segment that is mostly dead is ended, so that it can be collected.
     fn end_quiet_tail(self: &Arc<Self>, above: u64, least: u64) -> Result<bool> {
@@ -148,8 +161,10 @@ impl Engine {
         let unflushed: u64 = view.memtables().map(|table| table.entries()).sum();
         let mean_bytes = ref_bytes.checked_div(refs).unwrap_or(0);
         let of_memtables = unflushed.saturating_mul(mean_bytes).min(ref_bytes);
+        let of_memtables = of_memtables.saturating_add(self.hidden_max(&view.values));
         let is_unfrozen = self.visible.load(Ordering::Acquire) > self.last_frozen();
-        if is_unfrozen && of_memtables.saturating_add(above) >= least && of_memtables > 0 {
+        let is_much = of_memtables.saturating_add(above) >= least;
+        if is_unfrozen && unflushed > 0 && of_memtables > 0 && is_much {
             mark!("gc_flush_asked_for_facts");
             self.commit(Work::control(Task::Freeze))?;
             self.gc.look_anew();
