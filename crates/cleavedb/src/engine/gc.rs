@@ -147,6 +147,18 @@ impl Collection {
         drop((current, rewriting));
     }
 
+    /// Whether containers are being rewritten.
+    #[cfg(test)]
+    pub(crate) fn is_rewriting(&self) -> bool {
+        self.state.lock().rewriting.is_some()
+    }
+
+    /// Files that are left alone.
+    #[cfg(test)]
+    pub(crate) fn refused_files(&self) -> Vec<FileId> {
+        self.state.lock().refused.keys().copied().collect()
+    }
+
     /// Files that wait to be removed or for a part of them to be, are being collected, or cannot
     /// be.
     fn taken(&self) -> Vec<FileId> {

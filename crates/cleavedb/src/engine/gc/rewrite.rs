@@ -18,7 +18,7 @@ use crate::base::checksum::KeyedHash;
 use crate::base::entry::{FileId, KeyspaceId, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::marks::mark;
-use crate::base::names::{FileKind, file_name};
+use crate::base::names::{FileKind, file_name, parse_file_name};
 use crate::base::planted::planted;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
@@ -131,7 +131,9 @@ impl Engine {
             Ok(Some(rewriting)) => self.gc.state.lock().rewriting = Some(rewriting),
             // They went away meanwhile: another look will tell.
             Ok(None) => {}
-            Err(error) => self.settle_collection(first, error)?,
+            Err(error) => {
+                self.settle_collection(blamed(&victims, &error).unwrap_or(first), error)?
+            }
         }
         Ok(true)
     }
@@ -251,9 +253,11 @@ impl Engine {
             Ok(Some(done)) => self.install_rewrite(&rewriting, done),
             Err(error) => Err(error),
         };
-        match (done, rewriting.victims.first().map(|victim| victim.id)) {
-            (Err(error), Some(first)) => self.settle_collection(first, error),
-            _ => Ok(()),
+        let Err(error) = done else { return Ok(()) };
+        let victims: Vec<FileId> = rewriting.victims().collect();
+        match blamed(&victims, &error).or(victims.first().copied()) {
+            Some(victim) => self.settle_collection(victim, error),
+            None => Ok(()),
         }
     }
 
@@ -318,6 +322,15 @@ impl Engine {
             "value files rewritten"
         );
     }
+}
+
+/// The container that an error names, among those that are rewritten together: the others are as
+/// good as before.
+fn blamed(victims: &[FileId], error: &Error) -> Option<FileId> {
+    let name = error.file()?.file_name()?.to_str()?;
+    let (kind, id) = parse_file_name(name)?;
+    let is_source = matches!(kind, FileKind::Value | FileKind::ValueTable);
+    (is_source && victims.contains(&id)).then_some(id)
 }
 
 /// What puts the files into the new container, or away where nothing survived.
