@@ -19,6 +19,8 @@ use crate::values::table::reader::LoadedIndexes;
 use crate::values::testing::{context, growing, handle};
 use proptest::prelude::*;
 
+mod containers;
+
 fn key(number: usize) -> Vec<u8> {
     format!("key{number}").into_bytes()
 }
