@@ -12,7 +12,7 @@ use crate::io::memory_disk::CrashMode;
 use crate::{Compression, Durability, Reclaimed};
 
 /// Value segments of 2 KiB.
-fn widths() -> Widths {
+pub(super) fn widths() -> Widths {
     Widths {
         value_segment_bytes: 2 << 10,
         value_tail_bytes: 1 << 10,
@@ -26,28 +26,28 @@ fn open(disk: &MemoryDisk) -> Db {
     Db::new(Handle::new(engine, Durability::Buffered))
 }
 
-fn apart(db: &Db) -> Keyspace {
+pub(super) fn apart(db: &Db) -> Keyspace {
     let options =
         KeyspaceOptions::new().separate_at(Some(8)).merge_operator(crate::operators::APPEND);
     db.keyspace("apart", options).unwrap()
 }
 
-fn key(number: u32) -> String {
+pub(super) fn key(number: u32) -> String {
     format!("key {number:04}")
 }
 
-fn value(number: u32, round: u32) -> String {
+pub(super) fn value(number: u32, round: u32) -> String {
     format!("value {number:04} of round {round:03} {}", "x".repeat(60))
 }
 
-type Model = BTreeMap<String, String>;
+pub(super) type Model = BTreeMap<String, String>;
 
-fn put(keyspace: &Keyspace, model: &mut Model, number: u32, round: u32) {
+pub(super) fn put(keyspace: &Keyspace, model: &mut Model, number: u32, round: u32) {
     keyspace.put(key(number), value(number, round)).unwrap();
     model.insert(key(number), value(number, round));
 }
 
-fn assert_shows(keyspace: &Keyspace, model: &Model) {
+pub(super) fn assert_shows(keyspace: &Keyspace, model: &Model) {
     let wanted: Vec<String> = model.iter().map(|(key, value)| format!("{key}={value}")).collect();
     assert_eq!(pairs(keyspace.iter()), wanted);
     for (key, value) in model {
@@ -55,12 +55,12 @@ fn assert_shows(keyspace: &Keyspace, model: &Model) {
     }
 }
 
-fn assert_sound(db: &Db) {
+pub(super) fn assert_sound(db: &Db) {
     let problems = db.verify(&mut |_, _| {}).unwrap().problems;
     assert!(problems.is_empty(), "{problems:?}");
 }
 
-fn reclaim(db: &Db) -> Reclaimed {
+pub(super) fn reclaim(db: &Db) -> Reclaimed {
     let reclaimed = db.reclaim(None, &mut |_| {}).unwrap();
     assert!(reclaimed.is_complete, "{reclaimed:?}");
     reclaimed

@@ -34,7 +34,7 @@ fn store() -> MemoryDisk {
 }
 
 /// Puts a manifest in force that says what the one before said, as changed by `forge`.
-fn forged(disk: &MemoryDisk, forge: impl FnOnce(&mut Vec<Section>)) {
+pub(super) fn forged(disk: &MemoryDisk, forge: impl FnOnce(&mut Vec<Section>)) {
     let io = world(disk);
     let (mut manifest, found) = Manifest::open(&io, Path::new(DIR)).unwrap();
     let mut sections: Vec<_> = found.edits.into_iter().flat_map(|edit| edit.sections).collect();

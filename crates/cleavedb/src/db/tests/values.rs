@@ -48,7 +48,7 @@ fn value_files(disk: &MemoryDisk) -> Vec<PathBuf> {
 }
 
 /// Every way to read says the same.
-fn assert_reads(keyspace: &Keyspace, expected: &[(String, String)]) {
+pub(super) fn assert_reads(keyspace: &Keyspace, expected: &[(String, String)]) {
     let text = |value: crate::Value| String::from_utf8(value.to_vec()).unwrap();
     let pair = |item: crate::Result<(crate::Value, crate::Value)>| {
         let (key, value) = item.unwrap();
