@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use cleavedb::StrategyKind;
 use cleavedb::sim::{CrashMode, MemoryDisk};
 
 use crate::form::Form;
@@ -60,6 +61,13 @@ fn grow(
         keyspace.put(key(number), value(branch, number))?;
     }
     store.db.flush()?;
+    if form.strategy == StrategyKind::Novkv {
+        // Written again in part, so that value tables take the place of segments.
+        for number in (0..KEYS).filter(|number| number % 3 > 0) {
+            keyspace.put(key(number), value(branch, number))?;
+        }
+        store.db.reclaim(None, &mut |_| {})?;
+    }
     if !world.settle(STEPS_MAX) {
         return Err(Violation("background work does not come to an end".to_owned()));
     }
@@ -71,7 +79,8 @@ fn grow(
 /// Value files of the same name and length with other contents: of the one branch, for the other.
 fn exchangeable(own: &MemoryDisk, other: &MemoryDisk) -> Vec<(PathBuf, Vec<u8>)> {
     let paths = own.files().into_iter().map(|(path, _)| path);
-    let values = paths.filter(|path| path.extension().is_some_and(|end| end == "val"));
+    let is_value = |path: &PathBuf| path.extension().is_some_and(|e| e == "val" || e == "vtb");
+    let values = paths.filter(is_value);
     let there = |path: &PathBuf| other.files().iter().any(|(name, _)| name == path);
     values
         .filter(there)
@@ -81,26 +90,39 @@ fn exchangeable(own: &MemoryDisk, other: &MemoryDisk) -> Vec<(PathBuf, Vec<u8>)>
         .collect()
 }
 
-/// Gives a branch value files of the other one and reads every key (T1); returns the number of
-/// files given.
+/// Gives a branch value files of the other one and reads every key (T1), under each strategy;
+/// returns the number of files given.
 ///
 /// # Errors
 /// A foreign answer; no error anywhere; nothing to exchange.
 pub fn run(seed: u64) -> Check<u64> {
-    let mut form = Form::base();
-    form.separate_at = Some(8);
-    form.widths.value_segment_bytes = 512;
-    let trunk = trunk(&form, seed)?;
-    let own = grow(&trunk, &form, 'a', 0, seed)?;
-    let other = grow(&trunk, &form, 'b', 1, seed)?;
+    let mut given = 0;
+    for strategy in StrategyKind::ALL {
+        let mut form = Form::base();
+        form.strategy = strategy;
+        form.separate_at = Some(8);
+        form.widths.value_segment_bytes = 512;
+        given += exchange(&form, seed).map_err(|v| v.context(strategy.name()))?;
+    }
+    Ok(given)
+}
+
+fn exchange(form: &Form, seed: u64) -> Check<u64> {
+    let trunk = trunk(form, seed)?;
+    let own = grow(&trunk, form, 'a', 0, seed)?;
+    let other = grow(&trunk, form, 'b', 1, seed)?;
     let files = exchangeable(&own, &other);
     if files.is_empty() {
         return Err(Violation("the branches have no value file in common".to_owned()));
     }
+    let is_table = |(path, _): &(PathBuf, Vec<u8>)| path.extension().is_some_and(|e| e == "vtb");
+    if form.strategy == StrategyKind::Novkv && !files.iter().any(is_table) {
+        return Err(Violation("the branches have no value table in common".to_owned()));
+    }
     for (path, bytes) in &files {
         let mixed = own.deep_clone();
         mixed.replace(path, bytes.clone()).map_err(|error| Violation(error.to_string()))?;
-        look(mixed, &form, seed).map_err(|v| v.context(path.display()))?;
+        look(mixed, form, seed).map_err(|v| v.context(path.display()))?;
     }
     Ok(files.len() as u64)
 }

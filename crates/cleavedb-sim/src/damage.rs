@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cleavedb::ErrorKind;
 use cleavedb::sim::{CrashMode, MemoryDisk};
+use cleavedb::{ErrorKind, StrategyKind};
 
 use crate::branches;
 use crate::form::Form;
@@ -468,7 +468,7 @@ impl Damage {
     }
 }
 
-/// Builds and damages stores until the budget is spent, the first two in any case whole.
+/// Builds and damages stores until the budget is spent, the first three in any case whole.
 ///
 /// # Errors
 /// The first damage that breaks a promise.
@@ -476,9 +476,9 @@ pub fn campaign(budget: &Budget, one_in: u64, runs: u64) -> Check<Figures> {
     let total = std::sync::Mutex::new(Figures::default());
     let exchanged = guarded("branches", || branches::run(budget.seed))?;
     lock(&total).damaged += exchanged;
-    let with_large = budget.seed_of(1);
-    spread(budget, "damage", runs.max(2), |seed| {
-        let is_whole = seed == budget.seed || seed == with_large;
+    let (with_large, with_tables) = (budget.seed_of(1), budget.seed_of(2));
+    spread(budget, "damage", runs.max(3), |seed| {
+        let is_whole = seed == budget.seed || seed == with_large || seed == with_tables;
         let mut form = if is_whole { Form::base() } else { Form::drawn(seed) };
         if is_whole || seed.is_multiple_of(3) {
             // Several sealed journals that no table has made superfluous.
@@ -494,8 +494,17 @@ pub fn campaign(budget: &Budget, one_in: u64, runs: u64) -> Check<Figures> {
             form.widths.large_value_bytes = 100;
             form.widths.large_chunk_bytes = 64;
         }
+        if seed == with_tables {
+            form.strategy = StrategyKind::Novkv;
+            form.separate_at = Some(8);
+            form.widths.memtable_bytes = 4 << 10;
+        }
         let clean = seed.is_multiple_of(2) && !is_whole;
-        let specimen = Specimen::build(seed, form, 60, clean)?;
+        let operations = if seed == with_tables { 120 } else { 60 };
+        let specimen = Specimen::build(seed, form, operations, clean)?;
+        if seed == with_tables && !kinds(&specimen).contains_key("vtb") {
+            return Err(Violation("a store of many writes without value tables".to_owned()));
+        }
         let figures = specimen.examine_all(one_in, seed, budget, is_whole)?;
         lock(&total).add(&figures);
         Ok(())
