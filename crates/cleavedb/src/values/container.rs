@@ -6,6 +6,7 @@
 //! as any value file does ([`ValueFile`]).
 
 use std::ops::Range;
+use std::path::Path;
 
 use crate::base::entry::FileId;
 use crate::base::error::{Error, Result};
@@ -58,8 +59,8 @@ impl Reach {
             return self.table.value_at(&Wanted { handle, ..*wanted }, owner, base);
         }
         let found = self.table.find_in(wanted, owner, base, self.range.clone())?;
-        let missing = || Error::corruption("an entry names a record that its value table has not");
-        found_value(&self.table, wanted, &found.ok_or_else(missing)?, self.access.epoch)
+        let found = found.ok_or_else(|| has_not(self.table.path()))?;
+        found_value(&self.table, wanted, &found, self.access.epoch)
     }
 }
 
@@ -132,14 +133,17 @@ impl Container {
     }
 
     fn has_not(&self) -> Error {
-        let message = "an entry names a record that its value table has not";
-        Error::corruption(message).in_file(self.file.path())
+        has_not(self.file.path())
     }
 
     /// Whether the record of a handle is still there.
     pub(crate) fn has(&self, wanted: &Wanted<'_>, purpose: Purpose) -> Result<bool> {
         Ok(self.table(purpose)?.find(wanted, purpose)?.is_some())
     }
+}
+
+fn has_not(path: &Path) -> Error {
+    Error::corruption("an entry names a record that its value table has not").in_file(path)
 }
 
 /// The value of a record that a search found, whose handle is known from here on.

@@ -161,11 +161,8 @@ fn containers_that_cannot_be_are_refused() {
     assert_eq!(ValuesEdit::decode(&payload).unwrap_err().kind(), ErrorKind::Corruption);
 }
 
-/// The section of the golden file, with what each part of it means.
-#[test]
-fn golden_section() {
-    use crate::log::dump::Annotator;
-    use crate::log::testing::check_golden;
+/// The edits of the golden section.
+fn golden_edits() -> [ValuesEdit; 9] {
     let totals = Totals {
         records: 3,
         record_bytes: 4000,
@@ -189,7 +186,7 @@ fn golden_section() {
         totals,
         files: vec![(FileId(4), 2)],
     };
-    let edits = [
+    [
         ValuesEdit::Sealed(SealedValues { sealed, last_seq: 47, totals }),
         ValuesEdit::Added { id: FileId(21) },
         ValuesEdit::Counted { id: FileId(15), refs: 3, ref_bytes: 4000 },
@@ -199,7 +196,15 @@ fn golden_section() {
         ValuesEdit::Punched { id: FileId(15), punched: Arc::new(punched) },
         ValuesEdit::Rewritten(Arc::new(rewritten)),
         ValuesEdit::Held(Arc::new(held)),
-    ];
+    ]
+}
+
+/// The golden section, with what each part of it means.
+#[test]
+fn golden_section() {
+    use crate::log::dump::Annotator;
+    use crate::log::testing::check_golden;
+    let edits = golden_edits();
     let payload = ValuesEdit::encode(&edits).payload;
     let mut dump = String::new();
     let mut lines = Annotator::new(&payload, &mut dump);

@@ -12,6 +12,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc as SharedArc, Weak};
 
 use crate::base::checksum::crc_at;
@@ -162,6 +163,11 @@ impl TableFile {
             index: SharedArc::new(ArcSwap::from_pointee(None)),
             indexes: Arc::clone(indexes),
         })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        self.file.path()
     }
 
     /// Handles that were found to be of an earlier epoch.
