@@ -3,9 +3,9 @@
 //! by facts, what superseded a record is stated of its file.
 //!
 //! Invariants: L1 an entry is *born* when it comes into an index and *dies* when it leaves one.
-//! What a flush meets above the flushed seq was in no index yet; everything else was. L2 a fact goes
-//! into the edit with which its entry leaves the index, or does not come into it (rules R5 and R6):
-//! nobody will report it again.
+//! What a flush meets above the flushed seq was in no index yet; everything else was. L2 a fact
+//! goes into the edit with which its entry leaves the index, or does not come into it (rules R5 and
+//! R6): nobody will report it again.
 
 use crate::base::checksum::KeyedHash;
 use crate::base::entry::{KeyspaceId, Kind, Seq};
