@@ -163,6 +163,7 @@ impl Form {
             }),
         ];
         forms.extend(Self::of_values());
+        forms.extend(Self::of_strategies());
         forms
     }
 
@@ -194,6 +195,30 @@ impl Form {
                 form.widths.hole_block_bytes = 16;
                 form.widths.value_segment_bytes = 2 << 10;
             }),
+            Self::named("real disk, threads, values apart", |form| {
+                form.native = true;
+                form.separate_at = Some(64);
+                form.widths.hole_block_bytes = 32;
+                form.widths.value_segment_bytes = 2 << 10;
+                form.widths.large_value_bytes = 300;
+                form.widths.large_chunk_bytes = 128;
+            }),
+            Self::named("real disk, threads", |form| form.native = true),
+            Self::named("real disk, threads, direct I/O", |form| {
+                form.native = true;
+                form.direct = true;
+                form.separate_at = Some(100);
+                form.value_compression = Compression::Lz4;
+                form.widths.large_value_bytes = 1000;
+                form.widths.large_chunk_bytes = 1 << 10;
+                form.widths.subcompaction_bytes_min = 1;
+            }),
+        ]
+    }
+
+    /// Forms of the other strategies.
+    fn of_strategies() -> Vec<Self> {
+        vec![
             Self::named("novkv, values of 8 bytes apart", |form| {
                 form.strategy = StrategyKind::Novkv;
                 form.separate_at = Some(8);
@@ -218,24 +243,6 @@ impl Form {
                 form.widths.value_segment_bytes = 2 << 10;
                 form.widths.large_value_bytes = 300;
                 form.widths.large_chunk_bytes = 128;
-            }),
-            Self::named("real disk, threads, values apart", |form| {
-                form.native = true;
-                form.separate_at = Some(64);
-                form.widths.hole_block_bytes = 32;
-                form.widths.value_segment_bytes = 2 << 10;
-                form.widths.large_value_bytes = 300;
-                form.widths.large_chunk_bytes = 128;
-            }),
-            Self::named("real disk, threads", |form| form.native = true),
-            Self::named("real disk, threads, direct I/O", |form| {
-                form.native = true;
-                form.direct = true;
-                form.separate_at = Some(100);
-                form.value_compression = Compression::Lz4;
-                form.widths.large_value_bytes = 1000;
-                form.widths.large_chunk_bytes = 1 << 10;
-                form.widths.subcompaction_bytes_min = 1;
             }),
         ]
     }

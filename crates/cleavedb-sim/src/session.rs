@@ -573,8 +573,7 @@ fn files_match(store: &Store, world: &World) -> Check {
         return Err(Violation(format!("{tables} tables on disk, {named} in force: {names:?}")));
     }
     // One more may be there, blank, for when the open one is full.
-    let is_values = |name: &&String| name.ends_with(".val") || name.ends_with(".vtb");
-    let values = names.iter().filter(is_values).count() as u64;
+    let values = names.iter().filter(|n| n.ends_with(".val") || n.ends_with(".vtb")).count() as u64;
     let in_force = store.db.stats().values.files;
     if values != in_force && values != in_force + 1 {
         let found = format!("{values} value files on disk, {in_force} in force");

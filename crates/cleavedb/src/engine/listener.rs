@@ -2,10 +2,10 @@
 //! entries name each value file is kept exact (rules R6 and R8), and where garbage collection goes
 //! by facts, what superseded a record is stated of its file.
 //!
-//! Invariants: L1 an entry is *born* when it comes into an index and *dies* when it leaves one. What
-//! a flush meets above the flushed seq was in no index yet; everything else was. L2 a fact goes into
-//! the edit with which its entry leaves, or does not come, into the index (rules R5 and R6): nobody
-//! will report it again.
+//! Invariants: L1 an entry is *born* when it comes into an index and *dies* when it leaves one.
+//! What a flush meets above the flushed seq was in no index yet; everything else was. L2 a fact goes
+//! into the edit with which its entry leaves the index, or does not come into it (rules R5 and R6):
+//! nobody will report it again.
 
 use crate::base::checksum::KeyedHash;
 use crate::base::entry::{KeyspaceId, Kind, Seq};

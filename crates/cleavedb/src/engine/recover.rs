@@ -155,13 +155,7 @@ impl Engine {
         let facts = described_facts(&uuid, dir, &state, &values)?;
         let flushed = state.engine.flushed_seq;
         let value_segments = unflushed_segments(&values, flushed);
-        let view = View {
-            active: Memtable::new(0),
-            frozen: Vec::new(),
-            indexes: Arc::default(),
-            values: Arc::new(values),
-            value_table: 0,
-        };
+        let view = first_view(values);
         let waiting = state.segments.iter().chain(&value_segments);
         let unflushed_bytes = waiting.filter_map(|s| s.sealed).map(|s| s.bytes).sum();
         let engine = Arc::new(Self {
@@ -485,6 +479,17 @@ fn value_context(
         table_indexes: LoadedIndexes::new(settings.memory_budget / INDEX_BUDGET_PART),
         repairs: Repairs::new(if goes_by_facts { settings.memory_budget / REPAIR_PART } else { 0 }),
     })
+}
+
+/// What there is to be seen before any keyspace is.
+fn first_view(values: ValueFiles) -> View {
+    View {
+        active: Memtable::new(0),
+        frozen: Vec::new(),
+        indexes: Arc::default(),
+        values: Arc::new(values),
+        value_table: 0,
+    }
 }
 
 /// The value files that the manifest describes.

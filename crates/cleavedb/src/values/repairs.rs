@@ -1,7 +1,7 @@
 //! Handles that reads have found to be of an earlier epoch, with the ones that lead to the same
 //! records now (selective handle repair of NovKV, MSST'20): the next read needs no search, and
-//! compaction writes the fresh handle where it rewrites the entry anyway. An entry keeps its seq, so
-//! that no newer put is ever raced.
+//! compaction writes the fresh handle where it rewrites the entry anyway. An entry keeps its seq,
+//! so that no newer put is ever raced.
 //!
 //! Shared by readers and compactions; any thread. Invariants: HR-1 both handles name the record of
 //! one key and seq: a place of a file in an epoch is that of one record for ever. HR-2 a fresh

@@ -9,8 +9,8 @@
 //! RW-3 one edit puts the files into the new container, each with its next epoch, and discards the
 //!      facts that were taken, and no later one (R3).
 //! RW-4 views of before pin what they read; a crash leaves at most a container that nothing names.
-//! RW-5 the newest segment stays a segment: what is newer than all that the manifest names is a sign
-//!      of a lost edit (`recover`).
+//! RW-5 the newest segment stays a segment: what is newer than all that the manifest names is a
+//!      sign of a lost edit (`recover`).
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
 //! The part of the file table that says which files were rewritten, and into which containers.
 //!
-//! Invariants: FC-1 a file is a segment (epoch 0) or in exactly one container (epoch 1 and up). FC-2
-//! a container holds at least one file, and leaves with its last one. FC-3 rewriting takes files
-//! together with all others of their container: files are merged, never split (rule R2).
+//! Invariants: FC-1 a file is a segment (epoch 0) or in exactly one container (epoch 1 and up).
+//! FC-2 a container holds at least one file, and leaves with its last one. FC-3 rewriting takes
+//! files together with all others of their container: files are merged, never split (rule R2).
 
 use crate::base::entry::FileId;
 use crate::base::error::Result;

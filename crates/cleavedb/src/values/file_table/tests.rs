@@ -88,8 +88,9 @@ fn any_step() -> impl Strategy<Value = Step> {
     ];
     prop_oneof![
         19 => edit.prop_map(Step::Edit),
-        4 => (10..14u64, 1..64u64, prop_oneof![9 => Just(0), 1 => 1..3u32])
-            .prop_map(|(container, picked, too_large)| Step::Rewrite { container, picked, too_large }),
+        4 => (10..14u64, 1..64u64, prop_oneof![9 => Just(0), 1 => 1..3u32]).prop_map(
+            |(container, picked, too_large)| Step::Rewrite { container, picked, too_large }
+        ),
     ]
 }
 

@@ -1,3 +1,5 @@
+//! What is remembered of each handle, and how much.
+
 use super::*;
 
 fn handle(epoch: u32, offset: u64) -> Handle {

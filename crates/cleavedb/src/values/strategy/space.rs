@@ -93,8 +93,8 @@ impl FileFigures {
         Self { id, file_bytes, live_bytes, is_dead, is_settled, is_taken, is_punched }
     }
 
-    /// The figures of a container, whose records are live as far as entries name them. What is in it
-    /// besides its records goes and stays with them, so that nothing is garbage where all are live.
+    /// The figures of a container, whose records are live as far as entries name them. What is in
+    /// it besides its records goes and stays with them, so that nothing is garbage where all live.
     pub(crate) fn of_container(entry: &ContainerEntry, files: &ValueFiles, is_taken: bool) -> Self {
         let id = entry.container.id();
         let file_bytes = entry.container.sealed().bytes;

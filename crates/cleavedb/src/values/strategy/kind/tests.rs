@@ -1,3 +1,5 @@
+//! How the strategy of a store is recorded.
+
 use super::*;
 
 #[test]
