@@ -129,8 +129,8 @@ impl Engine {
         match self.begin_rewrite(&victims) {
             // In steps, so that other background work gets its turn.
             Ok(Some(rewriting)) => self.gc.state.lock().rewriting = Some(rewriting),
-            // They went away meanwhile: another look will tell.
-            Ok(None) => {}
+            // They went away meanwhile, or may not be touched yet: another look will tell.
+            Ok(None) => return Ok(has_worked),
             Err(error) => {
                 self.settle_collection(blamed(&victims, &error).unwrap_or(first), error)?
             }
@@ -161,12 +161,14 @@ impl Engine {
     /// Begins a segment after the newest one where that is to be rewritten (RW-5).
     fn succeed_victim(self: &Arc<Self>, victims: &[FileId]) -> Result<bool> {
         let newest = self.view.load().newest_value_file();
-        if !victims.contains(&FileId(newest)) || self.value_lane.is_open() {
+        let is_due = victims.contains(&FileId(newest)) && !self.value_lane.is_open();
+        // What is left of the disk is for what frees some.
+        if !is_due || self.reserve.is_given_up() {
             return Ok(false);
         }
         mark!("gc_newest_victim_succeeded");
         self.commit(Work::control(Task::RollValues))?;
-        Ok(true)
+        Ok(self.view.load().newest_value_file() > newest)
     }
 
     fn begin_rewrite(&self, ids: &[FileId]) -> Result<Option<Rewriting>> {
