@@ -75,6 +75,9 @@ struct Known {
     current: Option<Collector>,
     /// The same, where facts say what is dead.
     rewriting: Option<Rewriting>,
+    /// Log bytes appended when a rewrite last met a full disk: it needs room for all that survives
+    /// before it frees any, and is not tried again and again.
+    rewrite_found_full: Option<u64>,
     /// What indexes are expected to tell of.
     expected: Expected,
     /// Its file, and the bytes of the records that have left it.

@@ -59,6 +59,7 @@ impl Engine {
             let mut known = self.gc.state.lock();
             let is_quiet = std::mem::take(&mut known.look);
             if is_quiet {
+                known.rewrite_found_full = None;
                 known.looked_seq = self.visible.load(Ordering::Acquire);
             }
             is_quiet

@@ -88,10 +88,7 @@ impl Judge for FactJudge<'_> {
         let snapshots = if planted!("gc_facts_ignore_snapshots") { &[] } else { self.snapshots };
         let verdict = self.facts.judge(source, keyspace, key, seq, snapshots);
         match verdict {
-            Verdict::Held(_) => {
-                mark!("gc_fact_held_by_snapshot");
-                *self.held += 1;
-            }
+            Verdict::Held(_) => *self.held += 1,
             Verdict::Superseded(_) => mark!("gc_fact_killed"),
             Verdict::Moved | Verdict::Unknown => {}
         }
@@ -141,6 +138,11 @@ impl Engine {
     /// Containers to rewrite together: the most pressing one, and more as long as what lives in all
     /// of them makes one container.
     fn pick_containers(&self) -> Vec<FileId> {
+        let appended = self.logs.appended_bytes();
+        let found_full = self.gc.state.lock().rewrite_found_full;
+        if found_full.is_some_and(|at| appended - at < self.widths.value_segment_bytes) {
+            return Vec::new();
+        }
         let (ranked, figures) = self.ranked_victims();
         let mut chosen = Vec::new();
         let mut live_bytes = 0_u64;
@@ -256,6 +258,10 @@ impl Engine {
             Err(error) => Err(error),
         };
         let Err(error) = done else { return Ok(()) };
+        if error.kind() == ErrorKind::NoSpace {
+            let appended = self.logs.appended_bytes();
+            self.gc.state.lock().rewrite_found_full = Some(appended);
+        }
         let victims: Vec<FileId> = rewriting.victims().collect();
         match blamed(&victims, &error).or(victims.first().copied()) {
             Some(victim) => self.settle_collection(victim, error),
@@ -283,7 +289,6 @@ impl Engine {
         };
         let draft = Draft { sections, condition: Some(&is_unchanged), ..Draft::default() };
         if !self.commit_draft(draft, |_| Ok(Publication::default()))? {
-            mark!("gc_rewrite_overtaken");
             return Ok(());
         }
         mark!("gc_container_in_force");
