@@ -71,6 +71,7 @@ fn settings() -> Settings {
         direct_writes: false,
         open_files_max: 8,
         reserve_bytes: 0,
+        strategy: None,
         space_amplification_max: 1.25,
         operators: Vec::new(),
     }
