@@ -260,7 +260,10 @@ impl Engine {
         let Err(error) = done else { return Ok(()) };
         if error.kind() == ErrorKind::NoSpace {
             let appended = self.logs.appended_bytes();
-            self.gc.state.lock().rewrite_found_full = Some(appended);
+            let mut known = self.gc.state.lock();
+            known.rewrite_found_full = Some(appended);
+            // Whoever asked is not to wait for what cannot be done now.
+            known.asked = None;
         }
         let victims: Vec<FileId> = rewriting.victims().collect();
         match blamed(&victims, &error).or(victims.first().copied()) {
