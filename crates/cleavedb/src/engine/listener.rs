@@ -183,7 +183,8 @@ impl Listener for EntryListener {
         if version.seq <= self.indexed {
             return;
         }
-        let superseding = version.kind.is_base().then_some(version.seq);
+        let supersedes = version.kind.is_base() || planted!("merge_states_fact_of_its_base");
+        let superseding = supersedes.then_some(version.seq);
         if let Some(met) = &mut self.met {
             met.smallest = version.seq;
             met.superseding = superseding.or(met.superseding);

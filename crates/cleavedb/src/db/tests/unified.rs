@@ -24,7 +24,8 @@ fn locator(db: &Db) -> LocatorStats {
 fn work_until(db: &Db, is_done: impl Fn() -> bool) {
     let engine = engine_of(db);
     while !is_done() {
-        assert!(engine.io.executor.help(), "background work that does not come");
+        let is_there = engine.io.executor.help();
+        assert!(is_there, "background work that does not come: {:#?}", db.stats());
     }
 }
 
@@ -101,6 +102,7 @@ fn flush_says_what_died_and_collection_needs_no_compaction_for_it() {
     let file_bytes = db.stats().values.file_bytes;
     let live: usize = model.iter().map(|(key, value)| key.len() + value.len()).sum();
     assert!(file_bytes < 6 * live as u64, "{file_bytes} for {live} live bytes of 12 rounds");
+    assert_eq!(db.stats().collection.compactions_asked, 0);
     assert_goes_by_facts(&db);
     assert_eq!(served(&db, || get_all(&keyspace, &model)), (120, 0), "also where it was moved");
     assert_shows(&keyspace, &model);

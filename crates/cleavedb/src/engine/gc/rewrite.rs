@@ -351,9 +351,7 @@ impl Engine {
         let Some((locating, moved)) = self.locating.as_ref().zip(rewriting.moved.as_ref()) else {
             return;
         };
-        if !planted!("gc_does_not_swing") {
-            moved.swing(locating);
-        }
+        moved.swing(locating);
         locating.collected(&rewriting.superseded);
         locating.retain(&self.view.load().values);
         locating.locator.prune_chains(self.snapshots.stripes().first().copied());

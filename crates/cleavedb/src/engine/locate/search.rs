@@ -18,7 +18,7 @@ use crate::engine::locate::Locating;
 use crate::engine::view::View;
 use crate::index::KeyLookup;
 use crate::values::locator::place::Place;
-use crate::values::locator::{LocatorKey, Note, Offer, Refusal, Verdict};
+use crate::values::locator::{LocatorKey, Note, Offer, Verdict};
 use crate::values::reader::located::{Located, Sought};
 
 /// The search for one key.
@@ -115,8 +115,10 @@ impl<'a> Search<'a> {
         else {
             return;
         };
+        let is_newest = is_newest || planted!("locator_offered_what_a_snapshot_sees");
         // Operands of the index stand above the value: it is not its key's newest version.
-        if !is_newest || lookup.operands.len() > operands_before {
+        let is_bare = lookup.operands.len() == operands_before;
+        if !is_newest || !(is_bare || planted!("locator_offered_below_operands")) {
             return;
         }
         let Ok(handle) = engine.strategy.resolve(&found.value) else { return };
@@ -125,8 +127,6 @@ impl<'a> Search<'a> {
             Offer::Inserted => mark!("locator_offer_taken"),
             Offer::OverGone => mark!("locator_offer_over_gone"),
             Offer::Beside => mark!("locator_offer_beside"),
-            Offer::Refused(Refusal::Odd) => mark!("locator_offer_refused_odd"),
-            Offer::Refused(Refusal::Changed) => mark!("locator_offer_refused_changed"),
             Offer::Refused(_) => {}
         }
     }

@@ -40,7 +40,6 @@ impl Moved {
     ) {
         let Some(from) = from else { return };
         if self.memory_bytes() + key.len() + size_of::<MovedRecord>() > self.bytes_max {
-            mark!("locator_swing_left_out");
             return;
         }
         self.keys.extend_from_slice(key);

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use crate::base::checksum::KeyedHash;
 use crate::base::entry::{FileId, KeyspaceId, Seq};
 use crate::base::marks::mark;
+use crate::base::planted::planted;
 use crate::base::section::Section;
 use crate::base::sync::{Arc, Mutex};
 use crate::engine::locate::Locating;
@@ -78,6 +79,9 @@ impl Touching {
         let FlushedKey { place, smallest, superseding } = *flushed;
         let located = self.locating.key(keyspace, key);
         let mut guard = self.state.lock();
+        if place.is_none() && planted!("locator_removal_not_touched") {
+            return;
+        }
         let State { touches, replaced, facts, held, superseded, touched } = &mut *guard;
         let Some(touches) = touches else { return };
         *touched += 1;
