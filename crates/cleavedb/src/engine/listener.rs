@@ -58,6 +58,7 @@ impl EntryListeners {
             bytes: 0,
             changes: RefChanges::default(),
             bytes_died: 0,
+            separated_died: 0,
             failed: None,
         }
     }
@@ -89,6 +90,8 @@ pub(crate) struct EntryListener {
     changes: RefChanges,
     /// Bytes of the records whose entries died.
     bytes_died: u64,
+    /// Separated entries of the index that died.
+    separated_died: u64,
     /// A handle that says nothing.
     failed: Option<Error>,
 }
@@ -147,6 +150,7 @@ impl Listener for EntryListener {
             touching.take_out(self.keyspace, dead.key);
         }
         self.bytes_died += u64::from(handle.bytes);
+        self.separated_died += 1;
         if !planted!("dead_handle_not_counted") {
             self.strategy.died(&handle, &mut self.changes);
         }
@@ -209,6 +213,9 @@ impl Listener for EntryListener {
         }
         self.metrics.entries_dropped.fetch_add(self.entries, Ordering::Relaxed);
         self.metrics.bytes_dropped.fetch_add(self.bytes, Ordering::Relaxed);
+        if let Some(touching) = &self.touching {
+            touching.met_dead(self.separated_died);
+        }
         let figures = &self.metrics.collection;
         figures.bytes_died.fetch_add(self.bytes_died, Ordering::Relaxed);
         let mut sections: Vec<Section> = self.changes.encode().into_iter().collect();

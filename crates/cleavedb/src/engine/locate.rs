@@ -57,6 +57,8 @@ pub(crate) struct Locating {
     /// were last collected. For choosing victims only; after an opening it begins with the facts
     /// that there are.
     superseded: Mutex<BTreeMap<FileId, u64>>,
+    /// Index entries that name files which were removed as a whole, at least as many as are left.
+    dangling: figures::AtomicU64,
     /// Gets that it served.
     pub(crate) hits: figures::AtomicU64,
     /// Gets that it had to leave to the index.
@@ -89,6 +91,7 @@ impl Locating {
             hash: KeyedHash::new(uuid),
             generation: AtomicU64::new(generation.0),
             superseded: Mutex::new(superseded),
+            dangling: figures::AtomicU64::new(0),
             hits: figures::AtomicU64::new(0),
             misses: figures::AtomicU64::new(0),
         }))
@@ -130,6 +133,24 @@ impl Locating {
                 *left = left.saturating_sub(*records);
             }
         }
+    }
+
+    /// So many index entries name files that are gone now.
+    pub(crate) fn left_dangling(&self, entries: u64) {
+        self.dangling.fetch_add(entries, figures::Ordering::Relaxed);
+    }
+
+    /// Compaction has met so many separated entries that die: those that dangle may be among them.
+    pub(crate) fn met_dead(&self, entries: u64) {
+        let less = |dangling: u64| Some(dangling.saturating_sub(entries));
+        let relaxed = figures::Ordering::Relaxed;
+        // It always returns a number.
+        let _ = self.dangling.fetch_update(relaxed, relaxed, less);
+    }
+
+    /// Index entries that may name files which are gone.
+    pub(crate) fn dangling(&self) -> u64 {
+        self.dangling.load(figures::Ordering::Relaxed)
     }
 
     /// Forgets files that are gone.

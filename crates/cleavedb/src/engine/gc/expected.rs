@@ -171,7 +171,7 @@ impl Engine {
             let superseded = files.map(|file| locating.superseded_in(file.id)).sum();
             stale(entry.totals.records, values.refs_in(id).0, superseded)
         });
-        segments.chain(containers).sum()
+        segments.chain(containers).sum::<u64>().saturating_add(locating.dangling())
     }
 
     /// Bytes of records that versions in the same memtable may supersede: what was written since

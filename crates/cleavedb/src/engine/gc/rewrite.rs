@@ -316,6 +316,7 @@ impl Engine {
         }
         let mut sections = vec![ValuesEdit::encode(&edits_of(rewriting, done.written.as_ref()))];
         sections.extend(facts.encode());
+        let before = self.view.load_full();
         // Compaction may have found that nothing names some of them: all begins anew then.
         let is_unchanged = || {
             let files = &self.view.load().values;
@@ -331,6 +332,9 @@ impl Engine {
         }
         self.note_rewrite(rewriting, &done);
         self.tell_locator(rewriting);
+        if let Some(locating) = self.locating.as_ref().filter(|_| done.written.is_none()) {
+            locating.left_dangling(rewriting.victims.iter().map(|v| v.refs(&before.values)).sum());
+        }
         let is_in_vain = rewriting.victims.iter().all(|victim| victim.is_container())
             && done.records_dropped == 0
             && rewriting.held == 0
@@ -401,6 +405,14 @@ fn edits_of(rewriting: &Rewriting, written: Option<&WrittenTable>) -> Vec<Values
 }
 
 impl Victim {
+    /// Index entries that name its files.
+    fn refs(&self, files: &ValueFiles) -> u64 {
+        match files.get(self.id) {
+            Some(entry) => entry.state.refs,
+            None => files.refs_in(self.id).0,
+        }
+    }
+
     /// Whether it is a value table, not a segment.
     fn is_container(&self) -> bool {
         self.files.iter().all(|&(_, epoch)| epoch > 0)

@@ -107,6 +107,11 @@ impl Touching {
         replaced.clear();
     }
 
+    /// So many separated entries of the index die.
+    pub(crate) fn met_dead(&self, entries: u64) {
+        self.locating.met_dead(entries);
+    }
+
     /// A record of a file does not reach the index.
     pub(crate) fn hidden(&self, file: FileId) {
         *self.state.lock().superseded.entry(file).or_default() += 1;
