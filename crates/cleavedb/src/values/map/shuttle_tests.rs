@@ -61,15 +61,18 @@ impl Store {
         touches
     }
 
-    /// A whole read: of what was written and not flushed it sees nothing, for it asks the memtable
-    /// of its view first.
+    /// A whole read, whose snapshot stays.
     fn read(&self) {
-        let snapshot = {
-            let mut visible = self.visible.lock();
-            let snapshot = visible.0;
-            visible.1.push(snapshot);
-            snapshot
-        };
+        let mut visible = self.visible.lock();
+        let snapshot = visible.0;
+        visible.1.push(snapshot);
+        drop(visible);
+        self.read_at(snapshot);
+    }
+
+    /// Of what was written and not flushed it sees nothing, for it asks the memtable of its view
+    /// first.
+    fn read_at(&self, snapshot: Seq) {
         let view = self.view.load_full();
         // In the memtable: seq 2, until it is in the index.
         if snapshot >= 2 && view.seq < 2 {
@@ -121,32 +124,33 @@ impl Store {
     }
 }
 
-fn run(name: &'static str, flushed: Option<Place>, guards: Guards) {
+fn run(name: &'static str, flushed: Option<Place>, reads: usize, guards: Guards) {
     check(name, move || {
         let store = Arc::new(Store::new(guards));
         let spawn = |name, run: fn(&Store, Option<Place>)| {
             let store = Arc::clone(&store);
             thread::spawn(name, move || run(&store, flushed)).unwrap()
         };
-        let threads = [
-            spawn("reader", |store, _| (0..2).for_each(|_| store.read())),
-            spawn("another", |store, _| store.read()),
+        let mut threads = vec![
             spawn("flush", |store, place| store.flush(place)),
             spawn("collector", |store, _| store.collect()),
         ];
+        threads.extend((0..reads).map(|_| spawn("reader", |store, _| store.read())));
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         store.read();
+        let snapshots = store.visible.lock().1.clone();
+        snapshots.into_iter().for_each(|snapshot| store.read_at(snapshot));
     });
 }
 
 #[test]
 fn shuttle_lookups_flush_and_swing_of_a_value() {
-    run("map_value", Some(place(2)), Guards::default());
+    run("map_value", Some(place(2)), 3, Guards::default());
 }
 
 #[test]
 fn shuttle_lookups_flush_and_swing_of_a_removal() {
-    run("map_removal", None, Guards::default());
+    run("map_removal", None, 3, Guards::default());
 }
 
 #[test]
@@ -161,7 +165,7 @@ fn shuttle_a_missing_guard_is_noticed() {
         let name = "map_without_guard";
         let removal = guard == Guard::RemoveTouches;
         let flushed = (!removal).then(|| place(2));
-        let outcome = std::panic::catch_unwind(|| run(name, flushed, Guards::without(guard)));
+        let outcome = std::panic::catch_unwind(|| run(name, flushed, 1, Guards::without(guard)));
         assert!(outcome.is_err(), "no schedule fails without {guard:?}");
     }
 }
