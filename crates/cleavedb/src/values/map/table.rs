@@ -40,7 +40,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// What a database uses.
-    pub(crate) const USUAL: Self = Self { page_entries: 96, page_bytes: 32 << 10 };
+    pub(crate) const USUAL: Self = Self { page_entries: 64, page_bytes: 32 << 10 };
 }
 
 /// How keys are hashed, and how many of the first bits are the shard's.
