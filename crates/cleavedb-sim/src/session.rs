@@ -572,6 +572,11 @@ fn files_match(store: &Store, world: &World) -> Check {
     if tables != named {
         return Err(Violation(format!("{tables} tables on disk, {named} in force: {names:?}")));
     }
+    // The locator's checkpoint, until it is outdated.
+    let saved = names.iter().filter(|name| name.ends_with(".loc")).count();
+    if saved > 1 {
+        return Err(Violation(format!("{saved} checkpoints of one locator: {names:?}")));
+    }
     // One more may be there, blank, for when the open one is full.
     let values = names.iter().filter(|n| n.ends_with(".val") || n.ends_with(".vtb")).count() as u64;
     let in_force = store.db.stats().values.files;
@@ -595,5 +600,5 @@ fn is_ours(name: &str) -> bool {
     let Some((stem, extension)) = name.split_once('.') else { return false };
     stem.len() >= 6
         && stem.bytes().all(|byte| byte.is_ascii_digit())
-        && matches!(extension, "log" | "tbl" | "val" | "big" | "vtb" | "man")
+        && matches!(extension, "log" | "tbl" | "val" | "big" | "vtb" | "loc" | "man")
 }

@@ -27,6 +27,9 @@ impl SectionTag {
     /// What holds for the whole store from its creation on: the strategy.
     pub(crate) const STORE: Self = Self(8);
 
+    /// What was done to the locator, and its checkpoint.
+    pub(crate) const LOCATOR: Self = Self(9);
+
     /// Whether this build knows the tag: every constant above is listed here.
     pub(crate) fn is_known(self) -> bool {
         matches!(
@@ -39,6 +42,7 @@ impl SectionTag {
                 | Self::FACTS
                 | Self::VALUES
                 | Self::STORE
+                | Self::LOCATOR
         )
     }
 

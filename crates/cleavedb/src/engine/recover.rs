@@ -29,6 +29,8 @@ use crate::engine::gc::Collection;
 use crate::engine::health::Health;
 use crate::engine::lane::{JournalEdit, Lane, LaneId, Segment};
 use crate::engine::large::LargeFiles;
+use crate::engine::locate::Locating;
+use crate::engine::locate::saved::LocatorCheckpoint;
 use crate::engine::lock::{lock_for_reading, lock_for_writing};
 use crate::engine::logs::Logs;
 use crate::engine::metrics::Metrics;
@@ -125,6 +127,7 @@ impl Engine {
             self.start_timer()?;
             self.schedule();
             self.schedule_housekeeping();
+            self.load_locator();
         }
         tracing::info!(
             dir = %self.dir.display(),
@@ -158,7 +161,10 @@ impl Engine {
         let view = first_view(values);
         let waiting = state.segments.iter().chain(&value_segments);
         let unflushed_bytes = waiting.filter_map(|s| s.sealed).map(|s| s.bytes).sum();
+        let locating = Locating::open(&settings, &widths, &uuid, &state, &facts);
         let engine = Arc::new(Self {
+            locating,
+            locator_checkpoint: LocatorCheckpoint::new(state.locator.clone()),
             facts: ArcSwap::from_pointee(facts),
             newest_value_table: AtomicU64::new(view.value_table),
             view: ArcSwap::from_pointee(view),
@@ -288,6 +294,7 @@ impl Engine {
         }
         for entry in entries {
             let orphan = match parse_file_name(&entry.name) {
+                Some((FileKind::Locator, id)) => self.locator_checkpoint.id() != Some(id),
                 Some(file) if is_numbered(file.0) => named.binary_search(&file).is_err(),
                 _ => is_draft(&entry.name) && !entry.is_dir,
             };

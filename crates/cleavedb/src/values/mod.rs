@@ -9,7 +9,6 @@ pub(crate) mod file;
 pub(crate) mod file_table;
 pub(crate) mod handle;
 pub(crate) mod large;
-#[cfg_attr(not(test), expect(dead_code, reason = "the strategy that uses it comes next"))]
 pub(crate) mod locator;
 #[cfg_attr(not(test), expect(dead_code, reason = "the strategy that uses it comes next"))]
 pub(crate) mod map;
