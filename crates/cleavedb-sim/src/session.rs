@@ -572,10 +572,8 @@ fn files_match(store: &Store, world: &World) -> Check {
     if tables != named {
         return Err(Violation(format!("{tables} tables on disk, {named} in force: {names:?}")));
     }
-    // The locator's checkpoint, until it is outdated.
-    let saved = names.iter().filter(|name| name.ends_with(".loc")).count();
-    if saved > 1 {
-        return Err(Violation(format!("{saved} checkpoints of one locator: {names:?}")));
+    if names.iter().filter(|name| name.ends_with(".loc")).count() > 1 {
+        return Err(Violation(format!("two checkpoints of one locator: {names:?}")));
     }
     // One more may be there, blank, for when the open one is full.
     let values = names.iter().filter(|n| n.ends_with(".val") || n.ends_with(".vtb")).count() as u64;
@@ -594,10 +592,9 @@ fn files_match(store: &Store, world: &World) -> Check {
 }
 
 fn is_ours(name: &str) -> bool {
-    if matches!(name, "CURRENT" | "OPTIONS" | "LOCK" | "RESERVE") {
-        return true;
-    }
-    let Some((stem, extension)) = name.split_once('.') else { return false };
+    let Some((stem, extension)) = name.split_once('.') else {
+        return matches!(name, "CURRENT" | "OPTIONS" | "LOCK" | "RESERVE");
+    };
     stem.len() >= 6
         && stem.bytes().all(|byte| byte.is_ascii_digit())
         && matches!(extension, "log" | "tbl" | "val" | "big" | "vtb" | "loc" | "man")

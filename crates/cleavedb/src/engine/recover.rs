@@ -159,8 +159,7 @@ impl Engine {
         let flushed = state.engine.flushed_seq;
         let value_segments = unflushed_segments(&values, flushed);
         let view = first_view(values);
-        let waiting = state.segments.iter().chain(&value_segments);
-        let unflushed_bytes = waiting.filter_map(|s| s.sealed).map(|s| s.bytes).sum();
+        let unflushed_bytes = sealed_bytes(state.segments.iter().chain(&value_segments));
         let locating = Locating::open(&settings, &widths, &uuid, &state, &facts);
         let engine = Arc::new(Self {
             locating,
@@ -497,6 +496,11 @@ fn first_view(values: ValueFiles) -> View {
         values: Arc::new(values),
         value_table: 0,
     }
+}
+
+/// Bytes of the sealed ones among these.
+fn sealed_bytes<'a>(segments: impl Iterator<Item = &'a Segment>) -> u64 {
+    segments.filter_map(|segment| segment.sealed).map(|sealed| sealed.bytes).sum()
 }
 
 /// The value files that the manifest describes.

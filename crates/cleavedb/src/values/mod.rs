@@ -10,6 +10,8 @@ pub(crate) mod file_table;
 pub(crate) mod handle;
 pub(crate) mod large;
 pub(crate) mod locator;
+#[cfg_attr(not(test), expect(dead_code, reason = "the strategy that uses it comes next"))]
+pub(crate) mod map;
 pub(crate) mod reader;
 pub(crate) mod ref_changes;
 pub(crate) mod repairs;

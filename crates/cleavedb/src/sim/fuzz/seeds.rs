@@ -32,6 +32,7 @@ pub type Seed = (&'static str, &'static str, Vec<u8>);
 pub fn seeds() -> Vec<Seed> {
     let mut all = Vec::new();
     all.extend(super::locator::seeds());
+    all.extend(super::map::seeds());
     all.extend(super::facts::seeds());
     let parts = [logs, values::values, tables, sections, directories];
     let made = parts.into_iter().try_for_each(|part| part(&mut all));

@@ -302,6 +302,7 @@ impl Locator {
 
     /// Begins the touches of a flush whose memtable was frozen before the oldest live snapshot was
     /// asked for (rule R4).
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn begin_flush(&self, oldest_snapshot: Option<Seq>) -> FlushTouches<&Self> {
         FlushTouches::begin(self, oldest_snapshot)
     }
