@@ -79,7 +79,8 @@ impl Locating {
             return None;
         }
         let sizes = sizes(settings.memory_budget, widths);
-        let saved = state.locator.as_ref().filter(|saved| saved.shards.len() == 1 << sizes.shard_bits);
+        let saved =
+            state.locator.as_ref().filter(|saved| saved.shards.len() == 1 << sizes.shard_bits);
         let generation = saved.map_or(Generation(0), |saved| saved.generation);
         let locator = match saved {
             Some(_) => Locator::restored(sizes, generation),

@@ -151,9 +151,8 @@ impl Engine {
         let file_ids = Arc::new(FileIds::new(FileId(first_free_id(&io, dir, &state)?)));
         let obsolete = Arc::new(ObsoleteFiles::default());
         let (blocks, tables) = caches(&io, dir, uuid, &settings);
-        let caches = (&blocks, &obsolete);
-        let value_context =
-            value_context(&io, dir, uuid, (&settings, &widths, state.strategy), caches);
+        let (caches, how) = ((&blocks, &obsolete), (&settings, &widths, state.strategy));
+        let value_context = value_context(&io, dir, uuid, how, caches);
         let values = described_files(&value_context, &state)?;
         let facts = described_facts(&uuid, dir, &state, &values)?;
         let flushed = state.engine.flushed_seq;

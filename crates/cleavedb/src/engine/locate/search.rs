@@ -197,7 +197,8 @@ impl<'a> Searches<'a> {
         is_newest: bool,
     ) {
         let before = self.operands.into_iter().zip(self.are_decided);
-        for ((search, key), (operands, is_decided)) in self.searches.into_iter().zip(keys).zip(before)
+        for ((search, key), (operands, is_decided)) in
+            self.searches.into_iter().zip(keys).zip(before)
         {
             if !is_decided {
                 search.offer(engine, view, &key.lookup, operands, is_newest);

@@ -1,8 +1,8 @@
 //! Where a collection has put records: the locator learns it once the edit is published.
 
 use crate::base::entry::KeyspaceId;
-use crate::engine::locate::Locating;
 use crate::base::marks::mark;
+use crate::engine::locate::Locating;
 use crate::values::locator::place::Place;
 
 /// Records that were moved, for the locator. Bounded: what is left out is found by way of the

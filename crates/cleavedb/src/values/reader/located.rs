@@ -173,7 +173,8 @@ impl ValueReader<'_> {
     fn spot_of(&self, place: &Place, sought: &Sought<'_>) -> Result<Spot<'_>, Located> {
         let id = place.container();
         let (home, end, smallest_seq) = if let Some(entry) = self.files.get(id) {
-            let is_other = |values: &SealedValues| !entry.file.is_as_sealed(values).unwrap_or(false);
+            let is_other =
+                |values: &SealedValues| !entry.file.is_as_sealed(values).unwrap_or(false);
             if entry.state.sealed.as_ref().is_some_and(is_other) {
                 return Err(Located::Unproven);
             }

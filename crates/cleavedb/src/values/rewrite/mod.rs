@@ -34,9 +34,7 @@ use crate::values::rewrite::window::Window;
 use crate::values::table::format::Rank;
 use crate::values::table::reader::TableFile;
 use crate::values::table::scan::{CHUNK_BYTES, ScannedRecord};
-use crate::values::table::writer::{
-    TablePlace, ValueTableOptions, ValueTableWriter, WrittenTable,
-};
+use crate::values::table::writer::{TablePlace, ValueTableOptions, ValueTableWriter, WrittenTable};
 
 /// What the reader of segments and the writer take for themselves of the memory.
 const READER_AND_WRITER_BYTES: u64 = 1 << 20;

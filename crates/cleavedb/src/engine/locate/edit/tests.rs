@@ -38,8 +38,7 @@ fn what_cannot_be_is_refused() {
     let no_file = LocatorEdit::Saved(SavedLocator { id: FileId(0), ..saved() }).encode();
     let many = LocatorEdit::Saved(SavedLocator { shards: vec![1; 65], ..saved() }).encode();
     let long = LocatorEdit::Saved(SavedLocator { shards: vec![u64::MAX; 2], ..saved() }).encode();
-    let wrong: [&[u8]; 6] =
-        [&[], &[1], &[1, 3], &[1, 1, 0], &no_file.payload, &many.payload];
+    let wrong: [&[u8]; 6] = [&[], &[1], &[1, 3], &[1, 1, 0], &no_file.payload, &many.payload];
     for payload in wrong.into_iter().chain([&*long.payload]) {
         assert_eq!(decode(payload).unwrap_err().kind(), ErrorKind::Corruption, "{payload:?}");
     }

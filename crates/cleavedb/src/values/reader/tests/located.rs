@@ -80,9 +80,8 @@ fn many_at_once_come_as_one_by_one() {
     places.push((places[5].0, sought(&keys[6], SEQ_MAX)));
     for _ in 0..2 {
         let found = reader.read_many_at(&places);
-        for number in 0..80 {
-            let seq = mixed.now[number].1;
-            assert!(is_value(&found[number], seq, &value(number)), "{number}");
+        for (number, found) in found.iter().take(80).enumerate() {
+            assert!(is_value(found, mixed.now[number].1, &value(number)), "{number}");
         }
         assert!(matches!(found[80..], [Located::Gone, Located::OtherKey]), "{:?}", &found[80..]);
     }
