@@ -21,8 +21,8 @@ pub struct Known {
 }
 
 /// The engines of the default build. `cleavedb-novkv` collects garbage by facts,
-/// `cleavedb-unified` has a locator besides, `cleavedb-inline` keeps all values in the index; `memory` keeps a map in memory and nothing on disk: it shows what
-/// the workload itself costs.
+/// `cleavedb-unified` has a locator besides, `cleavedb-inline` keeps all values in the index;
+/// `memory` keeps a map in memory and nothing on disk: it shows what the workload itself costs.
 pub const ALL: &[Known] = &[
     Known { name: "cleavedb", open: cleave::open, direct: true },
     Known { name: "cleavedb-novkv", open: cleave::open_novkv, direct: true },
