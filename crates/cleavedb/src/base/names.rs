@@ -28,6 +28,8 @@ pub(crate) enum FileKind {
     Large = 10,
     /// Value table, values in key order: `000017.vtb`.
     ValueTable = 11,
+    /// Bucket of deltas: `000018.dlt`.
+    Bucket = 12,
 }
 
 /// Name of the pointer file.
@@ -58,6 +60,7 @@ impl FileKind {
             9 => Self::Value,
             10 => Self::Large,
             11 => Self::ValueTable,
+            12 => Self::Bucket,
             _ => return None,
         })
     }
@@ -71,6 +74,7 @@ impl FileKind {
             Self::Value => Some("val"),
             Self::Large => Some("big"),
             Self::ValueTable => Some("vtb"),
+            Self::Bucket => Some("dlt"),
             Self::Current | Self::Options | Self::Lock | Self::Reserve | Self::Creating => None,
         }
     }
@@ -118,6 +122,7 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(FileKind, FileId)> {
         "val" => FileKind::Value,
         "big" => FileKind::Large,
         "vtb" => FileKind::ValueTable,
+        "dlt" => FileKind::Bucket,
         _ => return None,
     };
     if stem.len() < 6 || !stem.bytes().all(|b| b.is_ascii_digit()) {
