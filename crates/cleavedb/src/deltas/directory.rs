@@ -60,7 +60,7 @@ pub(crate) struct Directory {
 }
 
 /// Where in a directory a bucket stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     leaf: usize,
     slot: usize,

@@ -4,9 +4,15 @@
 //! Not wired into the engine yet: operands stay in the index.
 
 pub(crate) mod bucket;
+pub(crate) mod cache;
+pub(crate) mod collect;
+pub(crate) mod cursor;
 pub(crate) mod directory;
 pub(crate) mod edit;
+#[cfg(test)]
+mod model;
 pub(crate) mod ranges;
 pub(crate) mod record;
+pub(crate) mod route;
 #[cfg(test)]
 pub(crate) mod testing;
