@@ -308,10 +308,10 @@ impl Changed {
         }
         let end = if removed.is_empty() { None } else { position };
         let end = end.and_then(|end| directory.at(end)).map(|bucket| &bucket.info().start);
-        let starts = added.iter().map(|bucket| &bucket.info().start);
+        let mut starts = added.iter().map(|bucket| &bucket.info().start);
         let fits = starts.clone().next().is_none_or(|first| first == start)
             && starts.clone().is_sorted_by(|a, b| a < b)
-            && starts.last().is_none_or(|last| end.is_none_or(|end| last < end));
+            && starts.next_back().is_none_or(|last| end.is_none_or(|end| last < end));
         if !fits {
             return Err(refused(id, "is replaced by what lies elsewhere"));
         }

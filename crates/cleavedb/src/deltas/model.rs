@@ -210,7 +210,6 @@ impl World {
     }
 
     /// Rewrites buckets together with a batch.
-    #[expect(clippy::too_many_arguments, reason = "what a flush has at hand")]
     fn collect(
         &mut self,
         directory: &Directory,

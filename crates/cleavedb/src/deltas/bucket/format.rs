@@ -88,7 +88,8 @@ impl Header {
         if version != FORMAT_VERSION {
             return Err(unsupported_version(version));
         }
-        (reader.uuid()?, reader.u64()?);
+        reader.uuid()?;
+        reader.u64()?;
         let header = Self { pages_end: reader.u32()?, sorted_bytes: reader.u32()? };
         let tiles = header.pages_end >= HEADER_BYTES as u32
             && header.pages_end < header.sorted_bytes

@@ -178,11 +178,14 @@ fn edits_that_contradict_the_directory_are_refused() {
         DeltasEdit::appended(&b, &BucketInfo { applied_seq: 10, ..grown.clone() }),
     ];
     for (number, edit) in refused.into_iter().enumerate() {
-        let error = directory.apply(&bench.context, &[edit], &[]).err().expect(&number.to_string());
+        let error = directory
+            .apply(&bench.context, &[edit], &[])
+            .err()
+            .unwrap_or_else(|| panic!("edit {number} is taken"));
         assert!(error.message().starts_with("bucket 0"), "{number}: {error}");
     }
     let append = DeltasEdit::appended(&b, &grown);
-    let changed = directory.apply(&bench.context, &[append.clone()], &[]).unwrap();
+    let changed = directory.apply(&bench.context, std::slice::from_ref(&append), &[]).unwrap();
     assert!(changed.directory().apply(&bench.context, &[append], &[]).is_err(), "twice");
     let twice = vec![info(1, lowest()), info(1, start(b"b"))];
     let twice = replaced(lowest(), Vec::new(), twice);
