@@ -3,10 +3,10 @@
 //!
 //! A bucket is collected when a flush meets it full or closed; the flush's own records for it take
 //! part. Invariants: DCL-1 a record dies only if no live snapshot lies in [its seq, superseding
-//! seq), where an anchor, or a range anchor over the key, supersedes. DCL-2 deltas are combined only
-//! within one stripe, and never across an anchor. DCL-3 an anchor stays as long as an older delta
-//! of its key does, and goes after that; a range anchor likewise. DCL-4 an operator that cannot
-//! combine, fails or panics leaves its operands as they are.
+//! seq), where an anchor, or a range anchor over the key, supersedes. DCL-2 deltas are combined
+//! only within one stripe, and never across an anchor. DCL-3 an anchor stays as long as an older
+//! delta of its key does, and goes after that; a range anchor likewise. DCL-4 an operator that
+//! cannot combine, fails or panics leaves its operands as they are.
 
 pub(crate) mod fold;
 pub(crate) mod survivors;

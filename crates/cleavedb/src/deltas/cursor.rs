@@ -64,9 +64,8 @@ impl DeltaCursor {
     /// Whether a bucket begins behind the keyspace, or ends before it.
     fn is_outside(&self, position: Position) -> bool {
         let start = self.directory.at(position).map(|bucket| bucket.info().start.keyspace);
-        let is_first = self.directory.previous(position).is_none();
         let end = self.directory.end_of(position).map(|end| end.keyspace);
-        start.is_some_and(|start| start > self.keyspace && !is_first)
+        start.is_some_and(|start| start > self.keyspace)
             || end.is_some_and(|end| end < self.keyspace)
     }
 

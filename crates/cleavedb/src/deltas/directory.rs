@@ -3,11 +3,11 @@
 //! one, and a clone costs nothing.
 //!
 //! A sorted list in leaves of up to 64 buckets, with the first bytes of each start beside it: a
-//! look-up compares integers and rarely meets a key, and an edit copies the leaves it changes and
-//! the list of leaves. Invariants: DD-1 starts ascend strictly. DD-2 a bucket's range ends where the
-//! next one begins; the first one's range reaches down to the lowest key, whatever its start says:
-//! so every key has exactly one bucket, once there is any. DD-3 an edit that contradicts the
-//! directory is refused as a whole. DD-4 no leaf is empty.
+//! look-up compares integers and rarely a key, and an edit copies the leaves it changes and
+//! the list of leaves. Invariants: DD-1 starts ascend strictly, and the first one is the lowest
+//! bound. DD-2 a bucket's range ends where the next one begins: so every key has exactly one
+//! bucket, once there is any. DD-3 an edit that contradicts the directory is refused as a whole.
+//! DD-4 no leaf is empty.
 
 use std::cmp::Ordering;
 
@@ -286,7 +286,9 @@ impl Changed {
         let id = removed.first().map(|bucket| bucket.id);
         let id = id.or_else(|| added.first().map(|bucket| bucket.info().id)).unwrap_or(FileId(0));
         let at = match removed {
-            [] if directory.buckets == 0 => Position { leaf: 0, slot: 0 },
+            [] if directory.buckets == 0 && *start == OwnedBound::lowest() => {
+                Position { leaf: 0, slot: 0 }
+            }
             [] => return Err(refused(id, "is added where others are")),
             _ => match directory.starting_at(start) {
                 Some((position, _)) => position,
@@ -308,8 +310,11 @@ impl Changed {
         }
         let end = if removed.is_empty() { None } else { position };
         let end = end.and_then(|end| directory.at(end)).map(|bucket| &bucket.info().start);
+        // Nobody would be left whose range reaches down to the lowest key (DD-1).
+        let leaves_a_gap = added.is_empty() && end.is_some() && *start == OwnedBound::lowest();
         let mut starts = added.iter().map(|bucket| &bucket.info().start);
-        let fits = starts.clone().next().is_none_or(|first| first == start)
+        let fits = !leaves_a_gap
+            && starts.clone().next().is_none_or(|first| first == start)
             && starts.clone().is_sorted_by(|a, b| a < b)
             && starts.next_back().is_none_or(|last| end.is_none_or(|end| last < end));
         if !fits {

@@ -134,27 +134,7 @@ impl World {
         let rule = Rule { snapshots: &snapshots, fate_of: &fate_of };
         let memtable = self.history.since(self.durable.flushed);
         let mut index = self.durable.index.clone();
-        let mut by_key: BTreeMap<OwnedBound, Vec<Record<'_>>> = BTreeMap::new();
-        let mut ranges = Vec::new();
-        for operation in memtable.iter().rev() {
-            let Operation { seq, bound, op } = operation;
-            let record = |kind, operand| Record { seq: *seq, kind, operand };
-            let record = match op {
-                Op::Merge(operand) => record(DeltaKind::Delta, operand),
-                Op::DeleteRange(end) => {
-                    let (start, end) = (bound.key.clone(), end.clone());
-                    let range = RangeTombstone { start, end, seq: *seq };
-                    ranges.push(RangeAnchor { keyspace: bound.keyspace, range });
-                    index.delete_range(operation);
-                    continue;
-                }
-                _ => {
-                    index.put(operation);
-                    record(DeltaKind::Anchor, &[])
-                }
-            };
-            by_key.entry(bound.clone()).or_default().push(record);
-        }
+        let (by_key, ranges) = sorted_out(&memtable, &mut index);
         if self.random.chance(50) {
             // A flush may look into buckets that are not in memory, or write anchors blindly.
             self.directory.iter().for_each(|bucket| {
@@ -253,6 +233,7 @@ impl World {
         let mut next_id = self.next_id;
         let mut plan = WritePlan {
             replaced: &buckets,
+            may_vanish: replaced.first() != directory.first().as_ref(),
             applied_seq: applied.max(batch.last_seq()),
             capacity_bytes: LIMITS.capacity_bytes,
             purpose: Purpose::Compaction,
@@ -493,6 +474,35 @@ impl World {
             }
         }
     }
+}
+
+/// What a memtable has for buckets, by key; bases go into the index.
+fn sorted_out<'a>(
+    memtable: &'a [Operation],
+    index: &mut Index,
+) -> (BTreeMap<OwnedBound, Vec<Record<'a>>>, Vec<RangeAnchor>) {
+    let mut by_key: BTreeMap<OwnedBound, Vec<Record<'a>>> = BTreeMap::new();
+    let mut ranges = Vec::new();
+    for operation in memtable.iter().rev() {
+        let Operation { seq, bound, op } = operation;
+        let record = |kind, operand| Record { seq: *seq, kind, operand };
+        let record = match op {
+            Op::Merge(operand) => record(DeltaKind::Delta, operand.as_slice()),
+            Op::DeleteRange(end) => {
+                let (start, end) = (bound.key.clone(), end.clone());
+                let range = RangeTombstone { start, end, seq: *seq };
+                ranges.push(RangeAnchor { keyspace: bound.keyspace, range });
+                index.delete_range(operation);
+                continue;
+            }
+            _ => {
+                index.put(operation);
+                record(DeltaKind::Anchor, [].as_slice())
+            }
+        };
+        by_key.entry(bound.clone()).or_default().push(record);
+    }
+    (by_key, ranges)
 }
 
 #[test]

@@ -68,6 +68,11 @@ impl Bound<'_> {
 }
 
 impl OwnedBound {
+    /// The bound that no key is below.
+    pub(crate) fn lowest() -> Self {
+        Self { keyspace: KeyspaceId(0), key: Box::default() }
+    }
+
     /// The same bound, borrowed.
     pub(crate) fn as_ref(&self) -> Bound<'_> {
         Bound { keyspace: self.keyspace, key: &self.key }

@@ -41,7 +41,7 @@ pub(crate) fn start(key: &[u8]) -> OwnedBound {
 
 /// The bound below all keys.
 pub(crate) fn lowest() -> OwnedBound {
-    OwnedBound { keyspace: KeyspaceId(0), key: Box::default() }
+    OwnedBound::lowest()
 }
 
 pub(crate) fn delta(seq: Seq, operand: &[u8]) -> (Seq, Option<Vec<u8>>) {

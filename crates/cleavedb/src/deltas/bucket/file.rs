@@ -1,4 +1,4 @@
-//! One bucket's file: how to read it, whether it takes an append, and the pin that keeps it on disk.
+//! One bucket's file: how to read it, and the pin that keeps it on disk.
 //!
 //! Shared by all versions of a bucket and by readers. Invariants: BP-1 a file that a durable edit
 //! removed, or that none ever named, is queued for removal when its last holder goes away (rule

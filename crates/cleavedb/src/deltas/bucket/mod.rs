@@ -1,5 +1,5 @@
-//! A bucket: the deltas and anchors of a range of keys, in one file. `docs/format/bucket.md` has the
-//! bytes.
+//! A bucket: the deltas and anchors of a range of keys, in one file. `docs/format/bucket.md` has
+//! the bytes.
 //!
 //! The *sorted part* is written when the file is made: pages of whole keys, and behind them the
 //! *meta* with index, filter and range anchors. Every flush may append one *chunk* of records to

@@ -1,14 +1,14 @@
-//! Folding: the newest deltas of a key go into its base, or, where that fails, into the index as they
-//! are.
+//! Folding: the newest deltas of a key go into its base, or, where that fails, into the index as
+//! they are.
 //!
 //! What comes out is for the index, in the edit that also takes the deltas out of their bucket; so
 //! a fold needs no commit of its own, and nobody sees an operand twice or not at all. Only deltas
-//! above the newest anchor leave: what is older is needed by snapshots alone, and the index may hold
-//! newer versions than that, above which an older entry must not come to stand.
+//! above the newest anchor leave: what is older is needed by snapshots alone, and the index may
+//! hold newer versions than that, above which an older entry must not come to stand.
 //!
-//! Invariants: DF-1 for each stripe one value, at the seq of its newest delta, so that every snapshot
-//! sees what it saw. DF-2 a key whose operator fails keeps its operands: they stay merge entries
-//! with their seqs.
+//! Invariants: DF-1 for each stripe one value, at the seq of its newest delta, so that every
+//! snapshot sees what it saw. DF-2 a key whose operator fails keeps its operands: they stay merge
+//! entries with their seqs.
 
 use crate::base::entry::{SEQ_MAX, Seq};
 use crate::base::error::Result;

@@ -18,6 +18,9 @@ use crate::io::Purpose;
 pub(crate) struct WritePlan<'a> {
     /// The buckets that they replace: neighbours, in order. None at the beginning.
     pub(crate) replaced: &'a [Arc<Bucket>],
+    /// Whether they may go without a successor where nothing lives on: not so for the first bucket
+    /// of all, whose range reaches down to the lowest key.
+    pub(crate) may_vanish: bool,
     /// All records of these keys up to this seq take part.
     pub(crate) applied_seq: Seq,
     /// Most bytes of a bucket.
@@ -56,8 +59,8 @@ pub(crate) fn write(
     outcome: &Outcome,
     plan: &mut WritePlan<'_>,
 ) -> Result<Written> {
-    let lowest = OwnedBound { keyspace: crate::base::entry::KeyspaceId(0), key: Box::default() };
-    let start = plan.replaced.first().map_or(lowest, |bucket| bucket.info().start.clone());
+    let first = plan.replaced.first();
+    let start = first.map_or_else(OwnedBound::lowest, |bucket| bucket.info().start.clone());
     let removed = plan.replaced.iter().map(|bucket| {
         let info = bucket.info();
         RemovedBucket { id: info.id, bytes: info.bytes }
@@ -75,6 +78,10 @@ pub(crate) fn write(
             keys = keys.get(count..).unwrap_or_default();
         }
     }
+    if written.buckets.is_empty() && first.is_some() && !plan.may_vanish {
+        let (bucket, _) = write_one(context, written.start.clone(), &[], survivors, plan)?;
+        written.buckets.push(bucket);
+    }
     Ok(written)
 }
 
@@ -87,7 +94,7 @@ fn last_before<'a>(
     survivors.keys.get(at.checked_sub(1)?).map(|key| key.bound.as_ref())
 }
 
-/// Writes a bucket of as many keys as fit, one at least; returns how many.
+/// Writes a bucket of as many keys as fit, one at least if there is any; returns how many.
 fn write_one(
     context: &Arc<DeltaContext>,
     start: OwnedBound,

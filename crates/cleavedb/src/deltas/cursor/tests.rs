@@ -17,7 +17,10 @@ fn buckets(bench: &Bench, random: &mut Seeded, snapshot: Seq) -> (Directory, Vec
         (Vec::new(), Vec::new(), 1);
     let mut number = 0_u32;
     for id in 1..=1 + random.below(6) {
-        let start = OwnedBound { keyspace: KeyspaceId(1 + number / 12), key: key(number % 12) };
+        let start = match id {
+            1 => OwnedBound::lowest(),
+            _ => OwnedBound { keyspace: KeyspaceId(1 + number / 12), key: key(number % 12) },
+        };
         let plan = Bench::plan(id, start, 1 << 20);
         let mut writer = SortedWriter::new(&bench.context, plan);
         for _ in 0..random.below(9) {

@@ -44,10 +44,11 @@ impl Twin {
     fn edit(&mut self, random: &mut Seeded) -> DeltasEdit {
         let count = self.buckets.len();
         if count == 0 {
-            let added: Vec<_> =
+            let mut added: Vec<_> =
                 (0..1 + random.below(300)).map(|n| self.fresh(key(n * 7))).collect();
+            added[0].start = lowest();
             self.buckets.extend(added.iter().map(|info| (info.start.clone(), info.clone())));
-            return DeltasEdit::Replaced { start: key(0), removed: Vec::new(), added };
+            return DeltasEdit::Replaced { start: lowest(), removed: Vec::new(), added };
         }
         let at = random.index(count);
         let first = self.buckets.values().nth(at).unwrap().clone();
@@ -75,7 +76,7 @@ impl Twin {
         }
         starts.sort();
         starts.dedup();
-        if random.chance(15) {
+        if random.chance(15) && (at > 0 || gone.len() == count) {
             starts.clear();
         }
         let added: Vec<_> = starts.into_iter().map(|start| self.fresh(start)).collect();
@@ -162,6 +163,7 @@ fn edits_that_contradict_the_directory_are_refused() {
     let grown = BucketInfo { bytes: 400, applied_seq: 11, records: 5, ..b.clone() };
     let refused = [
         replaced(lowest(), Vec::new(), vec![info(9, lowest())]),
+        replaced(lowest(), vec![removed(&a)], Vec::new()),
         replaced(start(b"bb"), vec![removed(&b)], vec![info(9, start(b"bb"))]),
         replaced(start(b"b"), vec![removed(&c)], vec![info(9, start(b"b"))]),
         replaced(start(b"b"), vec![removed(&grown)], vec![info(9, start(b"b"))]),

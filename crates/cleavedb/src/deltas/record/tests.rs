@@ -64,7 +64,8 @@ proptest! {
             let group = Groups::new(&bytes).find(bound).unwrap().unwrap();
             let newest = group.records().next_record().unwrap();
             prop_assert_eq!(newest, records.first().map(record));
-            let absent = Bound { keyspace: KeyspaceId(*keyspace), key: &[key, &b"\0absent"[..]].concat() };
+            let longer = [key, &b"\0absent"[..]].concat();
+            let absent = Bound { keyspace: KeyspaceId(*keyspace), key: &longer };
             prop_assert!(Groups::new(&bytes).find(absent).unwrap().is_none());
         }
     }

@@ -57,7 +57,7 @@ fn info_of(bytes: &[u8]) -> Result<BucketInfo> {
     let meta = Meta::decode(meta, seed, u64::from(pages_end))?;
     let mut info = BucketInfo {
         id: FILE,
-        start: OwnedBound { keyspace: KeyspaceId(0), key: Box::default() },
+        start: OwnedBound::lowest(),
         pages_end,
         sorted_bytes,
         bytes: bytes.len() as u32,
@@ -267,7 +267,9 @@ fn section_seeds() -> Vec<Seed> {
     let replaced = |key: &[u8], removed: Vec<RemovedBucket>, added: Vec<BucketInfo>| {
         DeltasEdit::Replaced { start: start(key), removed, added }
     };
-    let begun = replaced(b"", Vec::new(), vec![info(14, b""), info(15, b"k")]);
+    let first = BucketInfo { start: OwnedBound::lowest(), ..info(14, b"") };
+    let added = vec![first, info(15, b"k")];
+    let begun = DeltasEdit::Replaced { start: OwnedBound::lowest(), removed: Vec::new(), added };
     let edits = [
         begun.clone(),
         DeltasEdit::appended(&info(15, b"k"), &grown),
@@ -290,7 +292,7 @@ pub(super) fn seeds() -> Result<Vec<Seed>> {
     let context = context_of(io, &path, 128);
     let plan = BucketPlan {
         id: FILE,
-        start: OwnedBound { keyspace: KeyspaceId(0), key: Box::default() },
+        start: OwnedBound::lowest(),
         applied_seq: 60,
         ranges: vec![range(b"key 02", b"key 05", 40)],
         capacity_bytes: 1 << 20,
