@@ -1,5 +1,5 @@
 //! Collection of buckets: what of their records lives on, and into how many buckets it goes. Pure
-//! functions over a snapshot of the state; nothing here reads or writes a file.
+//! functions over a snapshot of the state; [`write`] alone makes files.
 //!
 //! A bucket is collected when a flush meets it full or closed; the flush's own records for it take
 //! part. Invariants: DCL-1 a record dies only if no live snapshot lies in [its seq, superseding
