@@ -477,7 +477,8 @@ pub fn campaign(budget: &Budget, one_in: u64, runs: u64) -> Check<Figures> {
     let exchanged = guarded("branches", || branches::run(budget.seed))?;
     lock(&total).damaged += exchanged;
     let (with_large, with_tables) = (budget.seed_of(1), budget.seed_of(2));
-    spread(budget, "damage", runs.max(3), |seed| {
+    let with_locator = budget.seed_of(3);
+    spread(budget, "damage", runs.max(4), |seed| {
         let is_whole = seed == budget.seed || seed == with_large || seed == with_tables;
         let mut form = if is_whole { Form::base() } else { Form::drawn(seed) };
         if is_whole || seed.is_multiple_of(3) {
@@ -499,11 +500,18 @@ pub fn campaign(budget: &Budget, one_in: u64, runs: u64) -> Check<Figures> {
             form.separate_at = Some(8);
             form.widths.memtable_bytes = 4 << 10;
         }
-        let clean = seed.is_multiple_of(2) && !is_whole;
+        if seed == with_locator {
+            form.strategy = StrategyKind::Unified;
+            form.separate_at = Some(8);
+        }
+        let clean = seed == with_locator || seed.is_multiple_of(2) && !is_whole;
         let operations = if seed == with_tables { 120 } else { 60 };
         let specimen = Specimen::build(seed, form, operations, clean)?;
         if seed == with_tables && !kinds(&specimen).contains_key("vtb") {
             return Err(Violation("a store of many writes without value tables".to_owned()));
+        }
+        if seed == with_locator && !kinds(&specimen).contains_key("loc") {
+            return Err(Violation("a closed store without its locator".to_owned()));
         }
         let figures = specimen.examine_all(one_in, seed, budget, is_whole)?;
         lock(&total).add(&figures);

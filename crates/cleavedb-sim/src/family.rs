@@ -162,7 +162,7 @@ pub fn planted(seed: u64, seconds: u64, all: bool, only: Option<&str>) -> Check<
 }
 
 /// Marks that no seed can promise, with what meets them instead.
-const MET_ELSEWHERE: [(&str, &str); 23] = [
+const MET_ELSEWHERE: [(&str, &str); 27] = [
     ("batched_read_short", "the kernel's choice; tests of io"),
     ("direct_io_refused", "a file system without direct I/O; tests of io"),
     ("fallocate_refused", "a file system without fallocate; tests of io"),
@@ -185,6 +185,10 @@ const MET_ELSEWHERE: [(&str, &str); 23] = [
     ("scan_error_ahead_delivered", "a scan seldom goes on to it; a test of db does"),
     ("gc_fold_is_large", "collection meets few operands here; a test of db folds one"),
     ("member_of_dropped_keyspace", "rare here; a test of db drops one in each step"),
+    ("locator_chain_hit", "old snapshots of keys flushed since are rare; a test of db reads them"),
+    ("locator_chain_miss", "links go with their snapshots; the locator's model meets it"),
+    ("locator_stale_container", "collection tells the locator at once; tests of values"),
+    ("locator_offer_over_gone", "as above; the locator's tests offer so"),
     ("values_count_of_a_gone_file", "only garbage collection leaves such entries; tests of values"),
 ];
 

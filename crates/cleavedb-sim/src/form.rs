@@ -67,6 +67,9 @@ pub fn tiny() -> Widths {
         level_base_bytes_min: 8 << 10,
         level_ratio: 3,
         subcompaction_bytes_min: 8 << 10,
+        locator_shard_bits: 1,
+        locator_fingerprint_bits: 2,
+        locator_window_bits: 12,
     }
 }
 
@@ -236,6 +239,31 @@ impl Form {
                 form.index = IndexKind::Naive;
                 form.value_compression = Compression::Zstd;
             }),
+            Self::named("unified, values of 8 bytes apart", |form| {
+                form.strategy = StrategyKind::Unified;
+                form.separate_at = Some(8);
+                form.widths.value_segment_bytes = 1 << 10;
+                form.widths.large_value_bytes = 400;
+            }),
+            Self::named("unified, large memtable", |form| {
+                form.strategy = StrategyKind::Unified;
+                form.separate_at = Some(0);
+                form.widths.memtable_bytes = 16 << 10;
+                form.widths.value_segment_bytes = 2 << 10;
+                form.widths.locator_window_bits = 6;
+            }),
+            Self::named("unified, naive index, zstd", |form| {
+                form.strategy = StrategyKind::Unified;
+                form.separate_at = Some(40);
+                form.index = IndexKind::Naive;
+                form.value_compression = Compression::Zstd;
+            }),
+            Self::named("unified, real disk, threads", |form| {
+                form.native = true;
+                form.strategy = StrategyKind::Unified;
+                form.separate_at = Some(16);
+                form.widths.value_segment_bytes = 2 << 10;
+            }),
             Self::named("novkv, real disk, threads", |form| {
                 form.native = true;
                 form.strategy = StrategyKind::Novkv;
@@ -278,6 +306,9 @@ impl Form {
             level_base_bytes_min: *random.pick(&[2 << 10, 8 << 10, 32 << 10]),
             level_ratio: *random.pick(&[2, 3, 10]),
             subcompaction_bytes_min: *random.pick(&[1, 8 << 10, u64::MAX]),
+            locator_shard_bits: 1,
+            locator_fingerprint_bits: 2,
+            locator_window_bits: 12,
         };
         form.compression = random.pick(&[None, Some(none), Some(dense)]).clone();
         form.mixed = random.chance(3, 4);
@@ -297,8 +328,11 @@ impl Form {
         form.widths.large_value_bytes = *random.pick(&[17, 100, 400, 8 << 20]);
         form.widths.large_chunk_bytes = *random.pick(&[16, 100, 1 << 10]);
         form.widths.hole_block_bytes = *random.pick(&[8, 32, 128, 4096]);
-        let strategies = [StrategyKind::Wisckey, StrategyKind::Wisckey, StrategyKind::Novkv];
+        let strategies = [StrategyKind::Wisckey, StrategyKind::Novkv, StrategyKind::Unified];
         form.strategy = *random.pick(&strategies);
+        form.widths.locator_fingerprint_bits = *random.pick(&[1, 2, 15]);
+        form.widths.locator_shard_bits = *random.pick(&[1, 6]);
+        form.widths.locator_window_bits = *random.pick(&[6, 12, 20]);
         form
     }
 

@@ -57,6 +57,7 @@ fn crash(budget: &Budget) -> Check {
             2 => Form::find("values of 100 bytes in files of their own"),
             3 => Form::find("values of 40 bytes apart, holes of 16"),
             4 => Form::find("novkv, values of 8 bytes apart"),
+            5 => Form::find("unified, values of 8 bytes apart"),
             _ => Form::drawn(seed),
         };
         let list = Generator::list(seed, Profile::crash(40));

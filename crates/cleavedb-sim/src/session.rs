@@ -569,10 +569,12 @@ fn files_match(store: &Store, world: &World) -> Check {
     let levels = store.db.stats().keyspaces;
     let named: usize =
         levels.iter().flat_map(|keyspace| &keyspace.levels).map(|level| level.files).sum();
-    if tables != named {
-        return Err(Violation(format!("{tables} tables on disk, {named} in force: {names:?}")));
+    let saved = names.iter().filter(|name| name.ends_with(".loc")).count();
+    if tables != named || saved > 1 {
+        let found = format!("{tables} tables on disk, {named} in force, {saved} checkpoints");
+        return Err(Violation(format!("{found} of one locator: {names:?}")));
     }
-    // One more may be there, blank, for when the open one is full.
+    // One more may be there, blank.
     let values = names.iter().filter(|n| n.ends_with(".val") || n.ends_with(".vtb")).count() as u64;
     let in_force = store.db.stats().values.files;
     if values != in_force && values != in_force + 1 {
@@ -589,11 +591,9 @@ fn files_match(store: &Store, world: &World) -> Check {
 }
 
 fn is_ours(name: &str) -> bool {
-    if matches!(name, "CURRENT" | "OPTIONS" | "LOCK" | "RESERVE") {
-        return true;
-    }
-    let Some((stem, extension)) = name.split_once('.') else { return false };
+    let fixed = ["CURRENT", "OPTIONS", "LOCK", "RESERVE"];
+    let Some((stem, extension)) = name.split_once('.') else { return fixed.contains(&name) };
     stem.len() >= 6
         && stem.bytes().all(|byte| byte.is_ascii_digit())
-        && matches!(extension, "log" | "tbl" | "val" | "big" | "vtb" | "man")
+        && matches!(extension, "log" | "tbl" | "val" | "big" | "vtb" | "loc" | "man")
 }

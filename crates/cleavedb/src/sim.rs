@@ -7,6 +7,7 @@
 
 pub mod fuzz;
 pub mod locator;
+pub mod map;
 
 pub use crate::base::marks::marks;
 #[cfg(feature = "planted")]

@@ -29,16 +29,17 @@ fn the_demo_finds_everything_in_order() {
     }
     let stores = json["stores"].as_array().unwrap();
     let ways = stores.iter().map(|store| (store["separate_at"].as_u64(), &store["strategy"]));
-    let names = ["wisckey", "novkv", "wisckey"].map(serde_json::Value::from);
-    let [first, second, third] = &names;
-    let expected = [(None, first), (Some(1024), second), (Some(1024), third)];
+    let names = ["wisckey", "novkv", "unified", "wisckey"].map(serde_json::Value::from);
+    let [first, second, third, last] = &names;
+    let apart = Some(1024);
+    let expected = [(None, first), (apart, second), (apart, third), (apart, last)];
     assert_eq!(ways.collect::<Vec<_>>(), expected);
     for store in stores {
         let overwrite = &store["overwrite"];
         let figure = |name: &str| overwrite[name].as_u64().unwrap();
         assert!(figure("bytes_written") >= figure("user_bytes_written"), "{overwrite}");
         assert!(figure("user_bytes_written") > 0, "{overwrite}");
-        if store["strategy"] == "novkv" {
+        if store["strategy"] != "wisckey" {
             assert_eq!((figure("index_reads"), figure("index_writes")), (0, 0), "{overwrite}");
         }
         assert!(store["write_amplification"].as_f64().unwrap() > 0.9);

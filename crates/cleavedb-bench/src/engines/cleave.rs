@@ -33,6 +33,11 @@ pub(super) fn open_novkv(dir: &Path, settings: &Settings) -> Result<Box<dyn Engi
     open_separated(dir, settings, Some(StrategyKind::Novkv))
 }
 
+/// Opens or creates a store in `dir` with a locator beside its index.
+pub(super) fn open_unified(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    open_separated(dir, settings, Some(StrategyKind::Unified))
+}
+
 fn open_separated(
     dir: &Path,
     settings: &Settings,

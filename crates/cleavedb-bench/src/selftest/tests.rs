@@ -10,7 +10,8 @@ fn test() -> SelfTest {
 
 #[test]
 fn the_engine_passes_buffered_and_direct() {
-    for (name, direct) in [("cleavedb", false), ("cleavedb", true), ("cleavedb-novkv", false)] {
+    let others = [("cleavedb-novkv", false), ("cleavedb-unified", false)];
+    for (name, direct) in [("cleavedb", false), ("cleavedb", true)].into_iter().chain(others) {
         let dir = tempfile::tempdir().unwrap();
         let settings = Settings { direct, memory_budget: 32 << 20, ..Settings::default() };
         let known = engines::find(name).unwrap();

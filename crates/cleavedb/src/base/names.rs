@@ -28,8 +28,10 @@ pub(crate) enum FileKind {
     Large = 10,
     /// Value table, values in key order: `000017.vtb`.
     ValueTable = 11,
-    /// Bucket of deltas: `000018.dlt`.
-    Bucket = 12,
+    /// Checkpoint of the locator: `000018.loc`.
+    Locator = 12,
+    /// Bucket of deltas: `000019.dlt`.
+    Bucket = 13,
 }
 
 /// Name of the pointer file.
@@ -60,7 +62,8 @@ impl FileKind {
             9 => Self::Value,
             10 => Self::Large,
             11 => Self::ValueTable,
-            12 => Self::Bucket,
+            12 => Self::Locator,
+            13 => Self::Bucket,
             _ => return None,
         })
     }
@@ -74,6 +77,7 @@ impl FileKind {
             Self::Value => Some("val"),
             Self::Large => Some("big"),
             Self::ValueTable => Some("vtb"),
+            Self::Locator => Some("loc"),
             Self::Bucket => Some("dlt"),
             Self::Current | Self::Options | Self::Lock | Self::Reserve | Self::Creating => None,
         }
@@ -122,6 +126,7 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(FileKind, FileId)> {
         "val" => FileKind::Value,
         "big" => FileKind::Large,
         "vtb" => FileKind::ValueTable,
+        "loc" => FileKind::Locator,
         "dlt" => FileKind::Bucket,
         _ => return None,
     };

@@ -27,9 +27,12 @@ impl SectionTag {
     /// What holds for the whole store from its creation on: the strategy.
     pub(crate) const STORE: Self = Self(8);
 
+    /// What was done to the locator, and its checkpoint.
+    pub(crate) const LOCATOR: Self = Self(9);
+
     /// Buckets of deltas added, grown and replaced. No engine writes it yet, and none would know
     /// what to do with it: so it is not among the known ones.
-    pub(crate) const DELTAS: Self = Self(9);
+    pub(crate) const DELTAS: Self = Self(10);
 
     /// Whether this build knows the tag: every constant above but `DELTAS` is listed here.
     pub(crate) fn is_known(self) -> bool {
@@ -43,6 +46,7 @@ impl SectionTag {
                 | Self::FACTS
                 | Self::VALUES
                 | Self::STORE
+                | Self::LOCATOR
         )
     }
 

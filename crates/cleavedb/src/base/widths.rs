@@ -39,6 +39,13 @@ pub struct Widths {
     pub level_ratio: u64,
     /// Bytes of compaction input from which it is split into parallel parts.
     pub subcompaction_bytes_min: u64,
+    /// Shards of the locator, as a power of two: 1 to 6.
+    pub locator_shard_bits: u32,
+    /// Bits of a key's hash that an entry of the locator tells keys apart by, beside those that say
+    /// where it stands: 1 to 15.
+    pub locator_fingerprint_bits: u32,
+    /// Bits of a container's number in an entry of the locator: at most 20.
+    pub locator_window_bits: u32,
 }
 
 impl Widths {
@@ -67,6 +74,9 @@ impl Widths {
             level_base_bytes_min: 8 * memtable_bytes,
             level_ratio: 10,
             subcompaction_bytes_min: 64 << 20,
+            locator_shard_bits: 6,
+            locator_fingerprint_bits: 15,
+            locator_window_bits: 20,
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::log::dump::values::dump_values;
 use crate::manifest::dump::{dump_current, dump_manifest};
 use crate::table::dump::dump_table;
 use crate::values::large::dump::dump_large;
+use crate::values::locator::dump::dump_locator;
 use crate::values::table::dump::dump_value_table;
 
 /// Writes an annotated dump of one file to `out`. The file's name decides its kind; the database
@@ -43,6 +44,7 @@ pub fn dump_file(path: impl AsRef<Path>, out: &mut String) -> Result<()> {
         FileKind::Value => dump_values(&bytes, out),
         FileKind::Large => dump_large(&bytes, out),
         FileKind::ValueTable => dump_value_table(&bytes, out),
+        FileKind::Locator => dump_locator(&bytes, out),
         FileKind::Bucket => dump_bucket(&bytes, out),
         FileKind::Manifest => dump_manifest(&bytes, out),
         FileKind::Current | FileKind::Creating => dump_current(&bytes, out),

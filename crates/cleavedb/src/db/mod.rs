@@ -27,7 +27,7 @@ pub use keyspace::{Keyspace, KeyspaceInfo};
 pub use options::{KeyspaceOptions, Options};
 pub use snapshot::Snapshot;
 pub use stats::{
-    CacheStats, CollectionStats, EventCounts, Histogram, KeyspaceStats, LevelStats, Problem,
-    Reclaimed, StallStats, Stats, ValueStats, VerifyReport,
+    CacheStats, CollectionStats, EventCounts, Histogram, KeyspaceStats, LevelStats, LocatorStats,
+    Problem, Reclaimed, StallStats, Stats, ValueStats, VerifyReport,
 };
 pub use stream::ValueStream;

@@ -10,6 +10,7 @@ use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering::Relaxed;
 use crate::engine::Engine;
 use crate::engine::gc::on_demand;
+use crate::engine::locate::Locating;
 use crate::engine::metrics::Operation;
 use crate::engine::pacing::Reason;
 use crate::index::IndexSpace;
@@ -100,6 +101,23 @@ pub struct ValueStats {
     pub prefetched: u64,
     /// Those of them that no scan came to: it ended, turned or was sent elsewhere.
     pub prefetched_unused: u64,
+    /// The locator, all zeros where the strategy has none.
+    pub locator: LocatorStats,
+}
+
+/// The locator: a compact table in memory, from key to the place of its newest flushed value.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct LocatorStats {
+    /// Keys in it.
+    pub keys: u64,
+    /// Bytes of memory, all included.
+    pub bytes: u64,
+    /// Gets that it led to their values since open.
+    pub hits: u64,
+    /// Gets since open that memtables did not decide and that it left to the index.
+    pub misses: u64,
+    /// Keys that went for others since open, because it may not grow any more.
+    pub evicted: u64,
 }
 
 /// Garbage collection of value files since open.
@@ -389,6 +407,18 @@ fn values_of(engine: &Engine) -> ValueStats {
         cache_misses: engine.value_context.cache.misses(),
         prefetched: engine.metrics.values_prefetched.load(Relaxed),
         prefetched_unused: engine.metrics.values_unused.load(Relaxed),
+        locator: engine.locating.as_deref().map(locator_of).unwrap_or_default(),
+    }
+}
+
+fn locator_of(locating: &Locating) -> LocatorStats {
+    let figures = locating.figures();
+    LocatorStats {
+        keys: figures.entries + figures.beside,
+        bytes: figures.bytes,
+        hits: locating.hits.load(Relaxed),
+        misses: locating.misses.load(Relaxed),
+        evicted: figures.evicted.iter().take(2).sum(),
     }
 }
 

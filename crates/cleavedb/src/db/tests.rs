@@ -18,6 +18,7 @@ mod novkv_faults;
 mod novkv_reopen;
 mod reopen;
 mod scans;
+mod unified;
 mod value_gets;
 mod values;
 

@@ -280,10 +280,11 @@ impl Engine {
         if !stripes.is_empty() {
             mark!("compaction_with_snapshot");
         }
+        let touching = self.begin_touching(&stripes);
         let context = JobContext {
             stripes,
             // All that a compaction meets is in the index.
-            listeners: Arc::new(self.entry_listeners(SEQ_MAX)),
+            listeners: Arc::new(self.entry_listeners(SEQ_MAX, touching.clone())),
             cancelled: Arc::clone(&self.cancelled),
         };
         let prepared = job.run(&context)?;
@@ -291,6 +292,9 @@ impl Engine {
         let change = prepared.change;
         let mut draft = Draft::default();
         draft.add(keyspace, prepared.sections);
+        if let Some(touching) = &touching {
+            draft.sections.extend(touching.sections(&self.view.load().values));
+        }
         self.commit_draft(draft, |_| {
             keyspace.index.install(change)?;
             let mut publication = Publication::default();
@@ -301,6 +305,9 @@ impl Engine {
             }
             Ok(publication)
         })?;
+        if let Some(touching) = touching {
+            touching.publish(&self.view.load().values);
+        }
         tracing::info!(
             keyspace = keyspace.name,
             kind = report.kind,
@@ -400,7 +407,8 @@ impl Engine {
         let lane = self.value_tail_bytes();
         let context = &self.value_context;
         let tables = context.table_indexes.memory_bytes() + context.repairs.memory_bytes();
-        let facts = self.facts.load().memory_bytes() + tables;
+        let locator = self.locating.as_ref().map_or(0, |locating| locating.figures().bytes);
+        let facts = self.facts.load().memory_bytes() + tables + locator;
         let buffers = self.iterator_bytes() + self.background_bytes() + lane + facts;
         let taken = memtables + self.tables.memory_bytes() + buffers;
         self.blocks.set_capacity(budget.saturating_sub(taken).max(budget / 8));

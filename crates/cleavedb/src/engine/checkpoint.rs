@@ -89,7 +89,9 @@ impl Engine {
         // No edit until the list is complete; the journals it names cannot be unlinked before.
         let _edits_wait = self.manifest.lock();
         let mut sections = self.snapshot_sections();
-        sections.retain(|section| section.tag != SectionTag::JOURNAL);
+        // The copy finds its values without a locator's checkpoint.
+        let is_left_out = |tag| matches!(tag, SectionTag::JOURNAL | SectionTag::LOCATOR);
+        sections.retain(|section| !is_left_out(section.tag));
         let mut journal = Vec::new();
         for segment in self.journal.segments() {
             let Some(sealed) = segment.sealed else { continue };

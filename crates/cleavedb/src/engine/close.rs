@@ -34,6 +34,7 @@ impl Engine {
         self.health.check_writable()?;
         // Becoming leader last in line: every batch accepted before is logged and visible after.
         self.commit(Work::control(Task::Seal))?;
+        self.save_locator();
         Ok(())
     }
 

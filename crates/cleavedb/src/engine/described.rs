@@ -10,6 +10,7 @@ use crate::base::error::{Error, Result};
 use crate::base::section::{Section, SectionTag};
 use crate::engine::catalogue::{KeyspaceEdit, check_name};
 use crate::engine::lane::{JournalEdit, Segment};
+use crate::engine::locate::edit::{LocatorEdit, SavedLocator};
 use crate::engine::settings::{IndexKind, KeyspaceSettings};
 use crate::engine::state::EngineEdit;
 use crate::index::section_keyspace;
@@ -35,6 +36,8 @@ pub(crate) struct Described {
     pub(crate) facts: Vec<FactsEdit>,
     /// How separated values are kept.
     pub(crate) strategy: StrategyKind,
+    /// A checkpoint of the locator that counts.
+    pub(crate) locator: Option<SavedLocator>,
     /// Sections of each keyspace's index, in order.
     pub(crate) indexes: BTreeMap<KeyspaceId, Vec<Section>>,
 }
@@ -59,6 +62,12 @@ impl Described {
                 SectionTag::FACTS => state.facts.push(FactsEdit::decode(&section.payload)?),
                 SectionTag::STORE => state.strategy = StrategyKind::decode(&section.payload)?,
                 SectionTag::VALUES => state.values.extend(ValuesEdit::decode(&section.payload)?),
+                SectionTag::LOCATOR => {
+                    state.locator = match LocatorEdit::decode(&section.payload)? {
+                        LocatorEdit::Touched => None,
+                        LocatorEdit::Saved(saved) => Some(saved),
+                    }
+                }
                 SectionTag::LSM | SectionTag::NAIVE => state.apply_index(section)?,
                 _ => {}
             }

@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::lane::JournalEdit;
 use crate::engine::large::naming_section;
+use crate::engine::locate::touching::Touching;
 use crate::engine::metrics::Operation;
 use crate::engine::state::{Draft, Publication};
 use crate::engine::view::Frozen;
@@ -50,13 +51,14 @@ impl Engine {
         if !stripes.is_empty() {
             mark!("flush_with_snapshot");
         }
+        let touching = self.begin_touching(&stripes);
         let mut parts = Vec::new();
         for id in frozen.table.keyspaces() {
-            if let Some(part) = self.flush_keyspace(frozen, id, &stripes)? {
+            if let Some(part) = self.flush_keyspace(frozen, id, &stripes, touching.as_ref())? {
                 parts.push(part);
             }
         }
-        let report = self.install_flush(frozen, parts)?;
+        let report = self.install_flush(frozen, parts, touching.as_deref())?;
         let took = self.io.clock.now().saturating_sub(start);
         self.metrics.record(Operation::Flush, took);
         self.metrics.flushes.fetch_add(1, Ordering::Relaxed);
@@ -77,6 +79,7 @@ impl Engine {
         frozen: &Frozen,
         id: KeyspaceId,
         stripes: &[u64],
+        touching: Option<&Arc<Touching>>,
     ) -> Result<Option<Part>> {
         let Some(keyspace) = self.catalogue.lock().numbered(id) else {
             mark!("flush_skipped_dropped_keyspace");
@@ -86,7 +89,7 @@ impl Engine {
             entries: Box::new(frozen.table.cursor(id)),
             tombstones: frozen.table.tombstones(id),
             stripes,
-            listener: Box::new(self.entry_listeners(self.flushed()).make(id)),
+            listener: Box::new(self.entry_listeners(self.flushed(), touching.cloned()).make(id)),
         })?;
         Ok(Some(Part { keyspace, prepared }))
     }
@@ -100,7 +103,12 @@ impl Engine {
     }
 
     /// Commits all parts and the end of the memtable as one edit.
-    fn install_flush(&self, frozen: &Frozen, parts: Vec<Part>) -> Result<WorkReport> {
+    fn install_flush(
+        &self,
+        frozen: &Frozen,
+        parts: Vec<Part>,
+        touching: Option<&Touching>,
+    ) -> Result<WorkReport> {
         let mut total = WorkReport { kind: "flush", ..WorkReport::default() };
         let removed = self.journal.superfluous(self.replayed_no_more(frozen.last_seq));
         let mut sections: Vec<Section> = vec![self.engine_edit(frozen.last_seq)];
@@ -114,6 +122,9 @@ impl Engine {
         }
         let large = self.large.named_by_flush(frozen.last_seq);
         sections.extend(naming_section(&large));
+        if let Some(touching) = touching {
+            sections.extend(touching.sections(&self.view.load().values));
+        }
         let mut draft = Draft { sections, ..Draft::default() };
         let mut installs = Vec::new();
         for Part { keyspace, prepared } in parts {
@@ -145,6 +156,9 @@ impl Engine {
             }
             Ok(Publication { indexes: changed, flushed: Some(Arc::clone(&frozen.table)) })
         })?;
+        if let Some(touching) = touching {
+            touching.publish(&self.view.load().values);
+        }
         Ok(total)
     }
 }

@@ -327,6 +327,8 @@ impl Engine {
         let figures = |entry: &TableEntry| {
             let id = entry.file.id();
             let share = known.samples.get(&id).and_then(Sample::live_share);
+            let records = entry.state.sealed.map(|values| values.totals.records);
+            let share = share.or_else(|| self.live_share_of([id], records?));
             FileFigures::of(entry, flushed, share, taken.contains(&id))
         };
         let large = view
@@ -335,9 +337,19 @@ impl Engine {
             .map(|entry| FileFigures::of_large(entry, flushed, taken.contains(&entry.file.id())));
         let containers = view.values.containers().map(|entry| {
             let is_taken = taken.contains(&entry.container.id());
-            FileFigures::of_container(entry, &view.values, is_taken)
+            let files = view.values.files_in(entry.container.id()).map(|file| file.id);
+            let share = self.live_share_of(files, entry.totals.records);
+            FileFigures::of_container(entry, &view.values, share, is_taken)
         });
         view.values.iter().map(figures).chain(containers).chain(large).collect()
+    }
+
+    /// The share of so many records of a container's files that flushes have not superseded, where
+    /// there is a locator to say so.
+    fn live_share_of(&self, files: impl IntoIterator<Item = FileId>, records: u64) -> Option<f64> {
+        let locating = self.locating.as_ref()?;
+        let superseded: u64 = files.into_iter().map(|file| locating.superseded_in(file)).sum();
+        Some(records.saturating_sub(superseded) as f64 / records.max(1) as f64)
     }
 
     /// Removes the collected files that no snapshot needs any more (GC3); false if there is none.

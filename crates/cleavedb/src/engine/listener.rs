@@ -8,7 +8,7 @@
 //! R6): nobody will report it again.
 
 use crate::base::checksum::KeyedHash;
-use crate::base::entry::{KeyspaceId, Kind, Seq};
+use crate::base::entry::{KeyspaceId, Kind, SEQ_MAX, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
 use crate::base::planted::planted;
@@ -16,13 +16,15 @@ use crate::base::section::Section;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
+use crate::engine::locate::touching::{FlushedKey, Touching};
 use crate::engine::metrics::Metrics;
-use crate::index::{Dead, Listener, ListenerFactory};
+use crate::index::{Dead, Judged, Listener, ListenerFactory};
 use crate::io::Purpose;
 use crate::io::meter::HeldMemory;
 use crate::values::drops::batch::FactBatch;
 use crate::values::file::ValueContext;
 use crate::values::handle::Handle;
+use crate::values::locator::place::Place;
 use crate::values::ref_changes::RefChanges;
 use crate::values::strategy::{Collects, Strategy};
 
@@ -35,6 +37,8 @@ pub(crate) struct EntryListeners {
     hash: Option<KeyedHash>,
     /// Entries up to this seq are in the index.
     indexed: Seq,
+    /// What the locator is told, where there is one.
+    touching: Option<Arc<Touching>>,
 }
 
 impl EntryListeners {
@@ -48,10 +52,13 @@ impl EntryListeners {
             metrics: Arc::clone(&self.metrics),
             strategy: Arc::clone(&self.strategy),
             indexed: self.indexed,
+            touching: self.touching.clone(),
+            met: None,
             entries: 0,
             bytes: 0,
             changes: RefChanges::default(),
             bytes_died: 0,
+            separated_died: 0,
             failed: None,
         }
     }
@@ -75,11 +82,16 @@ pub(crate) struct EntryListener {
     metrics: Arc<Metrics>,
     strategy: Arc<dyn Strategy>,
     indexed: Seq,
+    touching: Option<Arc<Touching>>,
+    /// What the flush has of the key that is being judged.
+    met: Option<FlushedKey>,
     entries: u64,
     bytes: u64,
     changes: RefChanges,
     /// Bytes of the records whose entries died.
     bytes_died: u64,
+    /// Separated entries of the index that died.
+    separated_died: u64,
     /// A handle that says nothing.
     failed: Option<Error>,
 }
@@ -109,6 +121,9 @@ impl EntryListener {
             false => dead.superseded_by,
         };
         facts.add(handle.file, self.keyspace, dead.key, by);
+        if let Some(touching) = self.touching.as_ref().filter(|_| is_hidden) {
+            touching.hidden(handle.file);
+        }
         self.held.set(facts.memory_bytes() as u64);
     }
 }
@@ -129,7 +144,13 @@ impl Listener for EntryListener {
             return;
         }
         mark!("separated_entry_died");
+        if let Some(touching) = self.touching.as_ref().filter(|_| dead.is_covered)
+            && !planted!("locator_keeps_range_deleted")
+        {
+            touching.take_out(self.keyspace, dead.key);
+        }
         self.bytes_died += u64::from(handle.bytes);
+        self.separated_died += 1;
         if !planted!("dead_handle_not_counted") {
             self.strategy.died(&handle, &mut self.changes);
         }
@@ -156,12 +177,45 @@ impl Listener for EntryListener {
         false
     }
 
+    fn wants_versions(&self) -> bool {
+        // Compaction meets nothing that is new.
+        self.touching.is_some() && self.indexed < SEQ_MAX
+    }
+
+    fn version(&mut self, version: &Judged<'_>) {
+        // What is in the index already was touched when it came in.
+        if version.seq <= self.indexed {
+            return;
+        }
+        let supersedes = version.kind.is_base() || planted!("merge_states_fact_of_its_base");
+        let superseding = supersedes.then_some(version.seq);
+        if let Some(met) = &mut self.met {
+            met.smallest = version.seq;
+            met.superseding = superseding.or(met.superseding);
+            return;
+        }
+        let is_there = version.kind == Kind::PutSeparated && !version.is_superseded;
+        let handle = is_there.then(|| self.handle(version.value)).flatten();
+        let handle = handle.filter(|handle| !handle.is_large());
+        let place = handle.and_then(|at| Place::of(at.file, at.offset, at.bytes));
+        self.met = Some(FlushedKey { place, smallest: version.seq, superseding });
+    }
+
+    fn key_ended(&mut self, key: &[u8]) {
+        if let Some((met, touching)) = self.met.take().zip(self.touching.as_ref()) {
+            touching.touch(self.keyspace, key, &met);
+        }
+    }
+
     fn finish(&mut self) -> Result<Vec<Section>> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
         self.metrics.entries_dropped.fetch_add(self.entries, Ordering::Relaxed);
         self.metrics.bytes_dropped.fetch_add(self.bytes, Ordering::Relaxed);
+        if let Some(touching) = &self.touching {
+            touching.met_dead(self.separated_died);
+        }
         let figures = &self.metrics.collection;
         figures.bytes_died.fetch_add(self.bytes_died, Ordering::Relaxed);
         let mut sections: Vec<Section> = self.changes.encode().into_iter().collect();
@@ -175,7 +229,11 @@ impl Listener for EntryListener {
 
 impl Engine {
     /// Listeners for work on entries of which those up to `indexed` are in the index already.
-    pub(crate) fn entry_listeners(&self, indexed: Seq) -> EntryListeners {
+    pub(crate) fn entry_listeners(
+        &self,
+        indexed: Seq,
+        touching: Option<Arc<Touching>>,
+    ) -> EntryListeners {
         let goes_by_facts = matches!(self.strategy.collection(), Collects::ByFacts);
         EntryListeners {
             metrics: Arc::clone(&self.metrics),
@@ -183,6 +241,14 @@ impl Engine {
             context: Arc::clone(&self.value_context),
             hash: goes_by_facts.then(|| KeyedHash::new(&self.uuid)),
             indexed,
+            touching,
         }
+    }
+
+    /// Touches of a flush or a compaction at these snapshots, where there is a locator.
+    pub(crate) fn begin_touching(&self, snapshots: &[Seq]) -> Option<Arc<Touching>> {
+        let locating = self.locating.as_ref()?;
+        let hash = KeyedHash::new(&self.uuid);
+        Some(Touching::begin(locating, snapshots, hash, &self.io.meter))
     }
 }

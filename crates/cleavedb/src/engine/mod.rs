@@ -23,6 +23,7 @@ pub(crate) mod keyspaces;
 pub(crate) mod lane;
 pub(crate) mod large;
 pub(crate) mod listener;
+pub(crate) mod locate;
 pub(crate) mod lock;
 pub(crate) mod logs;
 pub(crate) mod metrics;

@@ -13,6 +13,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::base::value::Value;
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
+use crate::engine::locate::search::{Search, Searches};
 use crate::engine::metrics::Operation;
 use crate::engine::view::View;
 use crate::index::KeyLookup;
@@ -67,10 +68,27 @@ impl Engine {
         key: &[u8],
         snapshot: Option<Seq>,
     ) -> Result<Option<Value>> {
+        // Before the view.
+        let mut search = Search::begin(self, keyspace, key);
         let (view, seq) = self.moment(snapshot);
         let mut lookup = Lookup::new(seq);
-        look_up_in(&view, keyspace.id, key, &mut lookup)?;
-        self.value_of(&view, keyspace, key, &mut lookup)
+        if in_memtables(&view, keyspace.id, key, &mut lookup) {
+            return self.value_of(&view, keyspace, key, &mut lookup);
+        }
+        if let Some(search) = &mut search
+            && search.find(self, &view, &mut lookup)?
+        {
+            return self.value_of(&view, keyspace, key, &mut lookup);
+        }
+        let operands = lookup.operands.len();
+        if let Some(index) = view.indexes.get(&keyspace.id) {
+            index.get(key, key_hash(key), &mut lookup)?;
+        }
+        let value = self.value_of(&view, keyspace, key, &mut lookup)?;
+        if let Some(search) = search {
+            search.offer(self, &view, &lookup, operands, snapshot.is_none());
+        }
+        Ok(value)
     }
 
     /// The value of what a lookup in a view met.
@@ -171,12 +189,22 @@ impl Engine {
         self.check_readable(keyspace)?;
         let start = self.io.clock.now();
         self.metrics.gets.fetch_add(keys.len() as u64, Ordering::Relaxed);
+        // Before the view.
+        let searches = Searches::begin(self, keyspace, keys);
         let (view, seq) = self.moment(snapshot);
         let mut lookups: Vec<KeyLookup<'_>> = keys
             .iter()
             .map(|key| KeyLookup { key, hash: key_hash(key), lookup: Lookup::new(seq) })
             .collect();
-        look_up_many_in(&view, keyspace.id, &mut lookups)?;
+        match searches {
+            Some(mut searches) => {
+                ask_memtables(&view, keyspace.id, &mut lookups);
+                searches.find(self, &view, &mut lookups)?;
+                ask_index(&view, keyspace.id, &mut lookups)?;
+                searches.offer(self, &view, &lookups, snapshot.is_none());
+            }
+            None => look_up_many_in(&view, keyspace.id, &mut lookups)?,
+        }
         let values = self.fold_many(&view, keyspace, lookups);
         self.metrics.record(Operation::MultiGet, self.io.clock.now().saturating_sub(start));
         values
@@ -241,9 +269,18 @@ pub(crate) fn look_up_many_in(
     keyspace: KeyspaceId,
     keys: &mut [KeyLookup<'_>],
 ) -> Result<()> {
+    ask_memtables(view, keyspace, keys);
+    ask_index(view, keyspace, keys)
+}
+
+fn ask_memtables(view: &View, keyspace: KeyspaceId, keys: &mut [KeyLookup<'_>]) {
     for table in view.memtables() {
         table.get_many(keyspace, &mut keys.iter_mut().map(|key| (key.key, &mut key.lookup)));
     }
+}
+
+/// Asks the index about what is not decided yet.
+fn ask_index(view: &View, keyspace: KeyspaceId, keys: &mut [KeyLookup<'_>]) -> Result<()> {
     match view.indexes.get(&keyspace) {
         Some(index) if keys.iter().any(|key| key.lookup.found.is_none()) => index.multi_get(keys),
         _ => Ok(()),

@@ -29,6 +29,8 @@ use crate::engine::gc::Collection;
 use crate::engine::health::Health;
 use crate::engine::lane::{JournalEdit, Lane, LaneId, Segment};
 use crate::engine::large::LargeFiles;
+use crate::engine::locate::Locating;
+use crate::engine::locate::saved::LocatorCheckpoint;
 use crate::engine::lock::{lock_for_reading, lock_for_writing};
 use crate::engine::logs::Logs;
 use crate::engine::metrics::Metrics;
@@ -125,6 +127,7 @@ impl Engine {
             self.start_timer()?;
             self.schedule();
             self.schedule_housekeeping();
+            self.load_locator();
         }
         tracing::info!(
             dir = %self.dir.display(),
@@ -148,17 +151,18 @@ impl Engine {
         let file_ids = Arc::new(FileIds::new(FileId(first_free_id(&io, dir, &state)?)));
         let obsolete = Arc::new(ObsoleteFiles::default());
         let (blocks, tables) = caches(&io, dir, uuid, &settings);
-        let caches = (&blocks, &obsolete);
-        let value_context =
-            value_context(&io, dir, uuid, (&settings, &widths, state.strategy), caches);
+        let (caches, how) = ((&blocks, &obsolete), (&settings, &widths, state.strategy));
+        let value_context = value_context(&io, dir, uuid, how, caches);
         let values = described_files(&value_context, &state)?;
         let facts = described_facts(&uuid, dir, &state, &values)?;
         let flushed = state.engine.flushed_seq;
         let value_segments = unflushed_segments(&values, flushed);
         let view = first_view(values);
-        let waiting = state.segments.iter().chain(&value_segments);
-        let unflushed_bytes = waiting.filter_map(|s| s.sealed).map(|s| s.bytes).sum();
+        let unflushed_bytes = sealed_bytes(state.segments.iter().chain(&value_segments));
+        let locating = Locating::open(&settings, &widths, &uuid, &state, &facts);
         let engine = Arc::new(Self {
+            locating,
+            locator_checkpoint: LocatorCheckpoint::new(state.locator.clone()),
             facts: ArcSwap::from_pointee(facts),
             newest_value_table: AtomicU64::new(view.value_table),
             view: ArcSwap::from_pointee(view),
@@ -288,6 +292,7 @@ impl Engine {
         }
         for entry in entries {
             let orphan = match parse_file_name(&entry.name) {
+                Some((FileKind::Locator, id)) => self.locator_checkpoint.id() != Some(id),
                 Some(file) if is_numbered(file.0) => named.binary_search(&file).is_err(),
                 _ => is_draft(&entry.name) && !entry.is_dir,
             };
@@ -490,6 +495,11 @@ fn first_view(values: ValueFiles) -> View {
         values: Arc::new(values),
         value_table: 0,
     }
+}
+
+/// Bytes of the sealed ones among these.
+fn sealed_bytes<'a>(segments: impl Iterator<Item = &'a Segment>) -> u64 {
+    segments.filter_map(|segment| segment.sealed).map(|sealed| sealed.bytes).sum()
 }
 
 /// The value files that the manifest describes.

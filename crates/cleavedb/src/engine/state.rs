@@ -7,6 +7,7 @@ use crate::base::error::{Error, Result};
 use crate::base::file_ids::FileIds;
 use crate::base::marks::mark;
 use crate::base::obsolete::ObsoleteFiles;
+use crate::base::planted::planted;
 use crate::base::section::{Section, SectionTag};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Arc, ArcSwap, Mutex};
@@ -18,6 +19,9 @@ use crate::engine::gc::Collection;
 use crate::engine::health::Health;
 use crate::engine::lane::{JournalEdit, Lane};
 use crate::engine::large::LargeFiles;
+use crate::engine::locate::Locating;
+use crate::engine::locate::edit::LocatorEdit;
+use crate::engine::locate::saved::LocatorCheckpoint;
 use crate::engine::logs::Logs;
 use crate::engine::metrics::Metrics;
 use crate::engine::reserve::Reserve;
@@ -76,6 +80,10 @@ pub(crate) struct Engine {
     pub(crate) strategy_kind: StrategyKind,
     /// What is known of records that nothing names any more; changes under the manifest lock.
     pub(crate) facts: ArcSwap<Facts>,
+    /// The locator, where the strategy has one.
+    pub(crate) locating: Option<Arc<Locating>>,
+    /// What there is of it on disk.
+    pub(crate) locator_checkpoint: LocatorCheckpoint,
     /// Number of the newest table of value files that a view has been published with.
     pub(crate) newest_value_table: AtomicU64,
     /// The list of files; `None` when read-only.
@@ -223,7 +231,11 @@ impl Engine {
         }
         let values = self.changed_values(&mut sections)?;
         let facts = self.changed_facts(&sections, values.as_ref())?;
+        let touches = sections.iter().any(LocatorEdit::touches);
         manifest.append(&Edit { sections }).map_err(|error| self.settle_append(error))?;
+        if touches && !planted!("locator_checkpoint_never_outdated") {
+            self.outdate_locator();
+        }
         let publication = install(self).inspect_err(|error| self.stop(error))?;
         if let Some(facts) = facts {
             self.facts.store(Arc::new(facts));
@@ -301,6 +313,8 @@ impl Engine {
             sections.push(view.values.snapshot());
         }
         sections.extend(self.facts.load().snapshot());
+        let saved = self.locator_checkpoint.saved();
+        sections.extend(saved.map(|saved| LocatorEdit::Saved(saved).encode()));
         sections.append(&mut indexes);
         sections
     }

@@ -68,6 +68,7 @@ impl Engine {
             ("value_table_indexes", self.value_context.table_indexes.memory_bytes()),
             ("facts", self.facts.load().memory_bytes()),
             ("repaired_handles", self.value_context.repairs.memory_bytes()),
+            ("locator", self.locating.as_ref().map_or(0, |locating| locating.figures().bytes)),
             ("iterators", self.iterator_bytes()),
             ("background", self.background_bytes()),
         ]

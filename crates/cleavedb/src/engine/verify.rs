@@ -82,6 +82,14 @@ impl Engine {
             self.verify_large_file(entry, &mut collector);
         }
         self.verify_handles(&view, &mut collector);
+        match self.verify_locator() {
+            Ok(Some((id, bytes))) => {
+                collector.outcome.files += 1;
+                collector.checked(id, bytes);
+            }
+            Ok(None) => {}
+            Err(error) => collector.problem(error),
+        }
         self.verify_manifest(&mut collector);
         self.verify_seqs(&view, &mut collector);
         Ok(collector.outcome)

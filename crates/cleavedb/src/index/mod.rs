@@ -66,6 +66,21 @@ pub(crate) struct Dead<'a> {
     /// Seq of the entry or range delete that superseded it; its own seq for a tombstone that is
     /// no longer needed.
     pub(crate) superseded_by: Seq,
+    /// Whether that is a range delete: nothing newer of its key need be in any index.
+    pub(crate) is_covered: bool,
+}
+
+/// A version that was judged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judged<'a> {
+    /// Its seq.
+    pub(crate) seq: Seq,
+    /// Its kind.
+    pub(crate) kind: Kind,
+    /// Its value, operand or handle.
+    pub(crate) value: &'a [u8],
+    /// Whether something newer has superseded it for every snapshot.
+    pub(crate) is_superseded: bool,
 }
 
 /// Watches one flush or (sub-)compaction: the seam through which value strategies learn what died
@@ -77,6 +92,15 @@ pub(crate) trait Listener: Send {
     fn survivor(&mut self, key: &[u8], seq: Seq, handle: &[u8]) -> Option<Vec<u8>>;
     /// Whether a bottom-level tombstone must stay, because older deltas may exist (rule S4).
     fn keeps_tombstone(&mut self, key: &[u8], seq: Seq) -> bool;
+    /// Whether it wants to hear of every version that is judged, and where a key ends.
+    fn wants_versions(&self) -> bool {
+        false
+    }
+    /// The next version of a key, from newest to oldest, lives or dies. Comes before what
+    /// [`Listener::dead`] or [`Listener::survivor`] say of it.
+    fn version(&mut self, _version: &Judged<'_>) {}
+    /// All versions of a key that there are have been judged.
+    fn key_ended(&mut self, _key: &[u8]) {}
     /// Facts to commit with the edit, and files the listener wrote.
     fn finish(&mut self) -> Result<Vec<Section>>;
 }
@@ -232,6 +256,9 @@ pub(crate) trait IndexView: Send + Sync {
     fn cursor(&self, options: &CursorOptions) -> Result<BoxCursor>;
     /// All range tombstones that may touch the range; cached per view, empty in the usual case.
     fn tombstones(&self) -> Result<Arc<Fragments>>;
+    /// Seq of the newest range tombstone over `key` that `snapshot` sees; 0 for none. For whoever
+    /// knows of an entry without having asked for it.
+    fn cover(&self, key: &[u8], snapshot: Seq) -> Result<Seq>;
     /// Files of this view.
     fn files(&self) -> Vec<FileRecord>;
     /// Largest seq in any of its files; 0 for no files.

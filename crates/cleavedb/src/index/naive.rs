@@ -252,6 +252,10 @@ impl IndexView for NaiveView {
         }
     }
 
+    fn cover(&self, key: &[u8], snapshot: Seq) -> Result<Seq> {
+        Ok(IndexView::tombstones(self)?.cover_seq(key, snapshot))
+    }
+
     fn files(&self) -> Vec<FileRecord> {
         self.run.iter().map(|run| run.record()).collect()
     }

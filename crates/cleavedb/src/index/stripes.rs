@@ -19,7 +19,7 @@ use crate::base::merge_operator::{self, SharedOperator};
 use crate::base::planted::planted;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::tombstone::Fragments;
-use crate::index::{Dead, Listener};
+use crate::index::{Dead, Judged, Listener};
 
 mod ranges;
 #[cfg(test)]
@@ -89,6 +89,8 @@ pub(crate) struct Survivors<'a> {
     end: Option<Vec<u8>>,
     rule: StripeRule<'a>,
     listener: &'a mut dyn Listener,
+    /// Whether that hears of every version.
+    tells_versions: bool,
     /// The key whose versions are being judged, if `open`.
     key: Vec<u8>,
     open: bool,
@@ -121,6 +123,7 @@ impl<'a> Survivors<'a> {
             input,
             end,
             rule,
+            tells_versions: listener.wants_versions(),
             listener,
             key: Vec::new(),
             open: false,
@@ -225,7 +228,12 @@ impl<'a> Survivors<'a> {
     /// Decides over the entry under the cursor; true if it is the next survivor as it stands.
     fn judge(&mut self) -> Result<bool> {
         let (seq, kind) = (self.input.seq(), self.input.kind());
-        if let Some(superseded_by) = self.superseded_by(seq) {
+        let superseded_by = self.superseded_by(seq);
+        if self.tells_versions {
+            let (value, is_superseded) = (self.input.value(), superseded_by.is_some());
+            self.listener.version(&Judged { seq, kind, value, is_superseded });
+        }
+        if let Some(superseded_by) = superseded_by {
             self.report_input(superseded_by);
             self.supersede(seq, kind);
             return Ok(false);
@@ -282,7 +290,8 @@ impl<'a> Survivors<'a> {
     /// Reports the entry under the cursor as dead.
     fn report_input(&mut self, superseded_by: Seq) {
         let (seq, kind, value) = (self.input.seq(), self.input.kind(), self.input.value());
-        self.listener.dead(Dead { key: &self.key, seq, kind, value, superseded_by });
+        let is_covered = superseded_by != self.superseder && kind.is_base();
+        self.listener.dead(Dead { key: &self.key, seq, kind, value, superseded_by, is_covered });
     }
 
     /// Lets the entry under the cursor live; true if it can be handed out as it stands.
@@ -429,7 +438,8 @@ impl<'a> Survivors<'a> {
 
     fn report(&mut self, version: &Version, superseded_by: Seq) {
         let Version { seq, kind, value } = version;
-        self.listener.dead(Dead { key: &self.key, seq: *seq, kind: *kind, value, superseded_by });
+        let (seq, kind, is_covered) = (*seq, *kind, false);
+        self.listener.dead(Dead { key: &self.key, seq, kind, value, superseded_by, is_covered });
     }
 
     /// Ends the current key: waiting operands go out, deletes that hide nothing vanish.
@@ -442,6 +452,9 @@ impl<'a> Survivors<'a> {
                 mark!("bottom_tombstone_dropped");
                 self.report(&delete, delete.seq);
             }
+        }
+        if self.tells_versions {
+            self.listener.key_ended(&self.key);
         }
         self.open = false;
     }

@@ -27,6 +27,8 @@ pub(crate) struct CachedValue {
     pub(crate) key: Box<[u8]>,
     /// The seq.
     pub(crate) seq: Seq,
+    /// Where its record begins, as the handle has it that it was read by.
+    pub(crate) offset: u64,
     /// Bytes of its record.
     pub(crate) record_bytes: u32,
     /// The value as the user gave it.

@@ -13,6 +13,7 @@ mod facts;
 mod large;
 mod locator;
 mod logs;
+mod map;
 mod operands;
 mod sections;
 mod seeds;
@@ -26,6 +27,7 @@ pub use dumps::dump;
 pub use large::large_value;
 pub use locator::locator;
 pub use logs::{batch_payload, manifest_edit, manifest_file, pointer, segment};
+pub use map::map;
 pub use operands::merge_operators;
 pub use sections::manifest_sections;
 pub use seeds::seeds;
@@ -58,6 +60,7 @@ pub const ENTRIES: &[(&str, Entry)] = &[
     ("bucket", bucket),
     ("large_value", large_value),
     ("locator", locator),
+    ("map", map),
     ("value_footer", value_footer),
     ("value_handle", value_handle),
     ("value_record", value_record),

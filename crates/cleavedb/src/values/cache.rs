@@ -7,13 +7,14 @@
 
 use std::sync::Arc as ValueArc;
 
+use crate::base::entry::FileId;
 use crate::base::sync::Arc;
 use crate::base::sync::figures::{AtomicU64, Ordering};
 use crate::base::value::Value;
 use crate::memory::cache::{Begin, MissGuard};
 use crate::memory::cache_entry::CachedValue;
 use crate::table::{BlockCache, CacheEntry};
-use crate::values::handle::Handle;
+use crate::values::locator::place::UNIT_BYTES;
 use crate::values::reader::Wanted;
 
 /// Largest record whose value is kept, in bytes and as a share of the cache: a read of more is
@@ -31,10 +32,20 @@ pub(crate) struct ValueCache {
     misses: AtomicU64,
 }
 
+/// Names a record: the file that it stands in, and where its unit of [`UNIT_BYTES`] begins there,
+/// which no other record shares. A handle that does not lead there any more names a place that
+/// is no other's, too.
+pub(crate) type CachePlace = (FileId, u64);
+
+/// The place of a record in a file.
+pub(crate) fn cache_place(file: FileId, offset: u64) -> CachePlace {
+    (file, offset & !(UNIT_BYTES - 1))
+}
+
 /// What there is of a value.
-pub(crate) enum Kept<'a> {
+pub(crate) enum Kept<'a, T = Value> {
     /// The value.
-    Hit(Value),
+    Hit(T),
     /// Nothing yet: who reads it may put it in.
     Miss(Option<MissGuard<'a, CacheEntry>>),
 }
@@ -46,34 +57,52 @@ impl ValueCache {
         Self { entries, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
     }
 
-    fn admits(&self, handle: &Handle) -> bool {
+    fn admits(&self, record_bytes: u32) -> bool {
         let bytes_max = CACHED_BYTES_MAX.min(self.entries.capacity() / CACHED_SHARE);
-        u64::from(handle.bytes) <= bytes_max
+        u64::from(record_bytes) <= bytes_max
     }
 
     /// What is kept of a record, without a trace.
-    pub(crate) fn peek(&self, handle: &Handle) -> Option<ValueArc<CachedValue>> {
-        self.entries.peek(&(handle.file, handle.offset))?.into_value()
+    pub(crate) fn peek(&self, place: CachePlace) -> Option<ValueArc<CachedValue>> {
+        self.entries.peek(&place)?.into_value()
     }
 
     /// The value, or the right to put it in. With `wait`, waits for a thread that reads it already;
     /// who holds such a right must not wait.
-    pub(crate) fn begin(&self, wanted: &Wanted<'_>, wait: bool) -> Kept<'_> {
-        if !self.admits(&wanted.handle) {
-            return Kept::Miss(None);
-        }
-        let place = (wanted.handle.file, wanted.handle.offset);
-        match self.entries.begin_uncounted(&place, wait) {
-            Begin::Hit(entry) => match entry.into_value().and_then(|kept| kept.of(wanted)) {
+    pub(crate) fn begin(&self, wanted: &Wanted<'_>, place: CachePlace, wait: bool) -> Kept<'_> {
+        match self.begin_any(place, wanted.handle.bytes, wait) {
+            Kept::Hit(kept) => match kept.of(wanted) {
                 Some(value) => {
-                    self.hits.fetch_add(1, Ordering::Relaxed);
+                    self.count_hit();
                     Kept::Hit(value)
                 }
                 None => Kept::Miss(None),
             },
+            Kept::Miss(guard) => Kept::Miss(guard),
+        }
+    }
+
+    /// Whatever is kept of the record at a place, or the right to put it in: whose it is, the
+    /// caller compares, and says if it is a hit.
+    pub(crate) fn begin_any(
+        &self,
+        place: CachePlace,
+        record_bytes_max: u32,
+        wait: bool,
+    ) -> Kept<'_, ValueArc<CachedValue>> {
+        if !self.admits(record_bytes_max) {
+            return Kept::Miss(None);
+        }
+        match self.entries.begin_uncounted(&place, wait) {
+            Begin::Hit(entry) => entry.into_value().map_or(Kept::Miss(None), Kept::Hit),
             Begin::Miss(guard) => Kept::Miss(Some(guard)),
             Begin::Busy => Kept::Miss(None),
         }
+    }
+
+    /// A get was served with what is kept.
+    pub(crate) fn count_hit(&self) {
+        self.hits.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a value that a get had to read, and keeps it if it may.
@@ -89,8 +118,8 @@ impl ValueCache {
         let shares_too_much = value.held_bytes() > own;
         let value = if shares_too_much { Value::copy_from(value) } else { value.clone() };
         let Wanted { handle, keyspace, key, seq } = *wanted;
-        let (key, record_bytes) = (Box::from(key), handle.bytes);
-        let kept = CachedValue { keyspace, key, seq, record_bytes, value };
+        let (key, offset, record_bytes) = (Box::from(key), handle.offset, handle.bytes);
+        let kept = CachedValue { keyspace, key, seq, offset, record_bytes, value };
         guard.insert(CacheEntry::Value(ValueArc::new(kept)));
     }
 
@@ -119,6 +148,7 @@ impl CachedValue {
         let is_right = *self.key == *wanted.key
             && self.seq == wanted.seq
             && self.keyspace == wanted.keyspace
+            && self.offset == wanted.handle.offset
             && self.record_bytes == wanted.handle.bytes;
         is_right.then(|| self.value.clone())
     }

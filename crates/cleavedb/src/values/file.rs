@@ -21,9 +21,11 @@ use crate::base::runs::{Run, whole_block_bytes};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Arc, ArcSwap, Mutex};
 use crate::io::disk::OpenMode;
-use crate::io::{DiskFile, Io};
+use crate::io::{DiskFile, Io, Purpose};
 use crate::values::cache::ValueCache;
+use crate::values::edit::SealedValues;
 use crate::values::repairs::Repairs;
+use crate::values::segment::read_totals;
 use crate::values::table::reader::LoadedIndexes;
 
 /// What value files are given to work with.
@@ -96,6 +98,8 @@ pub(crate) struct ValueFile {
     holes: SlotArc<Holes>,
     /// The file from an edit on that dropped these runs.
     next: Mutex<Option<Next>>,
+    /// Whether its footer was seen to be that of the segment that was sealed.
+    is_seen: AtomicBool,
 }
 
 /// What comes after a file: the same file, and the runs that it is without.
@@ -125,6 +129,7 @@ impl ValueFile {
             doomed: AtomicBool::new(true),
             holes: SlotArc::new(Holes::default()),
             next: Mutex::new(None),
+            is_seen: AtomicBool::new(false),
         })
     }
 
@@ -142,6 +147,7 @@ impl ValueFile {
             doomed: AtomicBool::new(false),
             holes: SlotArc::clone(&self.holes),
             next: Mutex::new(None),
+            is_seen: AtomicBool::new(false),
         })
     }
 
@@ -259,6 +265,22 @@ impl ValueFile {
         self.handle.store(Arc::new(Some(Arc::clone(&file))));
         self.context.open_files.opened(&self.handle);
         Ok(file)
+    }
+
+    /// Whether a sealed segment is the one that was sealed, as far as its footer tells: who knows
+    /// of a record no more than its place and its key would take one of another history. Reads
+    /// some bytes the first time.
+    pub(crate) fn is_as_sealed(&self, values: &SealedValues) -> Result<bool> {
+        if self.is_seen.load(Ordering::Acquire) {
+            return Ok(true);
+        }
+        let (disk_file, purpose) = (self.disk_file()?, Purpose::Read);
+        let totals =
+            read_totals(self.io(), &*disk_file, &self.path, self.seed, &values.sealed, purpose)?;
+        // One that was cut and sealed at replay has no footer: that was now, or has been verified.
+        let is_same = totals.is_none_or(|totals| totals == values.totals);
+        self.is_seen.store(is_same, Ordering::Release);
+        Ok(is_same)
     }
 
     /// A durable edit names the file.

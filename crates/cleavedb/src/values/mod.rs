@@ -9,8 +9,9 @@ pub(crate) mod file;
 pub(crate) mod file_table;
 pub(crate) mod handle;
 pub(crate) mod large;
-#[cfg_attr(not(test), expect(dead_code, reason = "the strategy that uses it comes next"))]
 pub(crate) mod locator;
+#[cfg_attr(not(test), expect(dead_code, reason = "the strategy that uses it comes next"))]
+pub(crate) mod map;
 pub(crate) mod reader;
 pub(crate) mod ref_changes;
 pub(crate) mod repairs;

@@ -10,16 +10,16 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc as BytesArc;
 
-use crate::base::entry::{KeyspaceId, Seq};
+use crate::base::entry::{FileId, KeyspaceId, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
-use crate::base::names::{FileKind, file_name};
+use crate::base::names::{FILE_ID_MAX, FileKind, file_name};
 use crate::base::planted::planted;
 use crate::base::sync::Arc;
 use crate::base::value::{SharedBytes, Value};
 use crate::io::{DiskFile, Purpose};
 use crate::log::separated::SeparatedRecord;
-use crate::values::cache::Kept;
+use crate::values::cache::{CachePlace, Kept, cache_place};
 use crate::values::container::{Access, Container};
 use crate::values::file::{ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
@@ -29,6 +29,11 @@ use crate::values::tail_buffer::TailBuffer;
 pub(crate) mod ahead;
 mod batch;
 mod large;
+pub(crate) mod located;
+
+/// Marks the number of a file in the place of a handle that a rewrite has outlived.
+const OUTLIVED: u64 = 1 << 63;
+const _: () = assert!(FILE_ID_MAX < OUTLIVED);
 
 /// A value that an index entry names.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +75,7 @@ impl ValueReader<'_> {
             return self.read_large(wanted, Purpose::Read);
         }
         let cache = &self.context.cache;
-        let guard = match cache.begin(wanted, true) {
+        let guard = match cache.begin(wanted, self.cache_place(&wanted.handle), true) {
             Kept::Hit(value) => return Ok(value),
             Kept::Miss(guard) => guard,
         };
@@ -97,7 +102,7 @@ impl ValueReader<'_> {
             return value_of(file, wanted, owner.into(), range);
         }
         if purpose == Purpose::Read
-            && let Some(kept) = self.context.cache.peek(&wanted.handle)
+            && let Some(kept) = self.context.cache.peek(self.cache_place(&wanted.handle))
             && let Some(value) = kept.of(wanted)
         {
             return Ok(value);
@@ -106,6 +111,19 @@ impl ValueReader<'_> {
             Home::Segment(file) => self.read_from(file, wanted, purpose),
             Home::Container(home, access) => home.read(wanted, access, purpose),
         }
+    }
+
+    /// Where the cache has what a handle names: at its place, wherever that leads to. A handle that
+    /// a rewrite has outlived has a place of its own.
+    fn cache_place(&self, handle: &Handle) -> CachePlace {
+        let file = match handle.epoch {
+            0 => handle.file,
+            epoch => match self.files.get_moved(handle.file) {
+                Some(moved) if moved.epoch == epoch => moved.container,
+                _ => FileId(handle.file.0 | OUTLIVED),
+            },
+        };
+        cache_place(file, handle.offset)
     }
 
     /// What a handle names a record in.

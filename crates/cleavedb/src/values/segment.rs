@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use crate::base::checksum::KeyedHash;
+use crate::base::codec::Reader;
 use crate::base::error::{Error, Result};
 use crate::base::sync::Arc;
 use crate::io::{DiskFile, Io, Purpose};
 use crate::log::batch::BatchReader;
-use crate::log::footer::{FOOTER_LENGTH_BYTES, Footer, FooterBuilder, Line};
+use crate::log::footer::{FOOTER_LENGTH_BYTES, Footer, FooterBuilder, Line, Totals};
 use crate::log::format::{
     FRAME_END, FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FrameHeader, FrameKind,
     SEGMENT_HEADER_BYTES, Sealed,
@@ -16,6 +17,9 @@ use crate::log::format::{
 use crate::log::punched::Punched;
 use crate::log::reader::{Frame, ReadOptions, SegmentReader};
 use crate::log::separated::Binding;
+
+/// Bytes of a footer's frame that hold its header, the format's number, and six varints of sums.
+const FOOTER_HEAD_BYTES: usize = FRAME_HEADER_BYTES + 1 + 6 * 10;
 
 /// Reads the footer of a sealed segment of this length; `None` where its last frame is not one
 /// that holds. A scan then tells a missing footer from damage.
@@ -27,27 +31,10 @@ pub(crate) fn read_footer(
     sealed: &Sealed,
     purpose: Purpose,
 ) -> Result<Option<Footer>> {
-    let read = |offset: u64, length: usize| -> Result<Vec<u8>> {
-        let mut bytes = vec![0; length];
-        let done = file.read_exact_at(&mut bytes, offset);
-        done.map_err(|e| Error::io("reading a footer", path, e).at_offset(offset))?;
-        io.meter.read(purpose, length as u64);
-        Ok(bytes)
-    };
-    // From the end: the end mark, the payload's length, the rest of the frame.
-    let tail_bytes = (FOOTER_LENGTH_BYTES + 1) as u64;
-    let Some(tail_at) = sealed.bytes.checked_sub(tail_bytes) else { return Ok(None) };
-    let tail = read(tail_at, tail_bytes as usize)?;
-    let Some((length, [FRAME_END])) = tail.split_first_chunk::<FOOTER_LENGTH_BYTES>() else {
+    let Some((start, frame_bytes)) = find_footer(io, file, path, sealed, purpose)? else {
         return Ok(None);
     };
-    let payload_bytes = u32::from_le_bytes(*length) as usize;
-    let frame_bytes = payload_bytes + FRAME_OVERHEAD_BYTES;
-    let start = sealed.bytes.checked_sub(frame_bytes as u64);
-    let Some(start) = start.filter(|&start| start >= SEGMENT_HEADER_BYTES as u64) else {
-        return Ok(None);
-    };
-    let frame = read(start, frame_bytes)?;
+    let frame = read(io, file, path, (start, frame_bytes), purpose)?;
     let Ok(header) = FrameHeader::decode(&frame, seed, start) else { return Ok(None) };
     let payload = frame.get(FRAME_HEADER_BYTES..frame_bytes - 1).unwrap_or_default();
     let holds = header.kind == FrameKind::Footer
@@ -57,6 +44,63 @@ pub(crate) fn read_footer(
         return Ok(None);
     }
     Footer::decode(payload).map(Some).map_err(|e| e.in_file(path).at_offset(start))
+}
+
+/// What a sealed segment's footer says that its records come to; `None` where it has none. The
+/// footer's own header proves itself, the sums do not: for comparing with what is known.
+pub(crate) fn read_totals(
+    io: &Io,
+    file: &dyn DiskFile,
+    path: &Path,
+    seed: u32,
+    sealed: &Sealed,
+    purpose: Purpose,
+) -> Result<Option<Totals>> {
+    let Some((start, frame_bytes)) = find_footer(io, file, path, sealed, purpose)? else {
+        return Ok(None);
+    };
+    let head = read(io, file, path, (start, frame_bytes.min(FOOTER_HEAD_BYTES)), purpose)?;
+    let header = FrameHeader::decode(&head, seed, start);
+    if !header.is_ok_and(|header| header.kind == FrameKind::Footer) {
+        return Ok(None);
+    }
+    let payload = head.get(FRAME_HEADER_BYTES + 1..).unwrap_or_default();
+    Ok(Totals::decode(&mut Reader::new(payload)).ok())
+}
+
+/// Where the footer's frame begins, if there is one, and its bytes: from the end, the end mark, the
+/// payload's length, the rest.
+fn find_footer(
+    io: &Io,
+    file: &dyn DiskFile,
+    path: &Path,
+    sealed: &Sealed,
+    purpose: Purpose,
+) -> Result<Option<(u64, usize)>> {
+    let tail_bytes = (FOOTER_LENGTH_BYTES + 1) as u64;
+    let Some(tail_at) = sealed.bytes.checked_sub(tail_bytes) else { return Ok(None) };
+    let tail = read(io, file, path, (tail_at, tail_bytes as usize), purpose)?;
+    let Some((length, [FRAME_END])) = tail.split_first_chunk::<FOOTER_LENGTH_BYTES>() else {
+        return Ok(None);
+    };
+    let frame_bytes = u32::from_le_bytes(*length) as usize + FRAME_OVERHEAD_BYTES;
+    let start = sealed.bytes.checked_sub(frame_bytes as u64);
+    let start = start.filter(|&start| start >= SEGMENT_HEADER_BYTES as u64);
+    Ok(start.map(|start| (start, frame_bytes)))
+}
+
+fn read(
+    io: &Io,
+    file: &dyn DiskFile,
+    path: &Path,
+    (offset, length): (u64, usize),
+    purpose: Purpose,
+) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    let done = file.read_exact_at(&mut bytes, offset);
+    done.map_err(|e| Error::io("reading a footer", path, e).at_offset(offset))?;
+    io.meter.read(purpose, length as u64);
+    Ok(bytes)
 }
 
 /// Notes the separated records of one frame of a value segment, each of which must hold. For a

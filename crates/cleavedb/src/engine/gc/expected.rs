@@ -30,8 +30,8 @@ const RATE_FIRST: f64 = 0.5;
 pub(super) struct Expected {
     /// Share of the entries above the last level that superseded others.
     rate: f64,
-    /// A compaction that was asked for: tickets by keyspace, what it was to find at most, and bytes
-    /// that had died before.
+    /// A compaction that was asked for: tickets by keyspace, what it was to find at most, and what
+    /// needs no finding.
     asked: Option<Arc<Asked>>,
     /// Newest seq visible when an index was last compacted because writing had ceased.
     quiet_seq: Seq,
@@ -40,6 +40,7 @@ pub(super) struct Expected {
 struct Asked {
     tickets: Vec<(KeyspaceId, u64)>,
     bytes_max: u64,
+    /// Bytes that had died before, and those whose deaths were known of.
     dead_before: u64,
 }
 
@@ -93,7 +94,12 @@ impl Engine {
         let tickets = keyspaces.iter().map(request).collect();
         let figures = &self.metrics.collection;
         figures.compactions_asked.fetch_add(1, Ordering::Relaxed);
-        let dead_before = figures.bytes_died.load(Ordering::Relaxed);
+        // Deaths that are known of will be met, too.
+        let values = Arc::clone(&self.view.load().values);
+        let (refs, ref_bytes) = values.all_refs();
+        let mean_bytes = ref_bytes.checked_div(refs).unwrap_or(0);
+        let known = self.stale_entries(&values).saturating_mul(mean_bytes);
+        let dead_before = figures.bytes_died.load(Ordering::Relaxed).saturating_add(known);
         let mut known = self.gc.state.lock();
         known.expected.asked = Some(Arc::new(Asked { tickets, bytes_max, dead_before }));
         known.expected.quiet_seq = self.visible.load(Ordering::Acquire);
@@ -110,7 +116,8 @@ impl Engine {
         if !asked.tickets.iter().all(is_done) {
             return false;
         }
-        let died = self.metrics.collection.bytes_died.load(Ordering::Relaxed) - asked.dead_before;
+        let died = self.metrics.collection.bytes_died.load(Ordering::Relaxed);
+        let died = died.saturating_sub(asked.dead_before);
         let mut known = self.gc.state.lock();
         if asked.bytes_max > 0 {
             let rate = died as f64 / asked.bytes_max as f64;
@@ -128,9 +135,11 @@ impl Engine {
             let space = index.space();
             let last = space.levels.iter().rposition(|level| level.entries > 0);
             above += space.levels.iter().take(last.unwrap_or(0)).map(|l| l.entries).sum::<u64>();
-            // Runs of level 0 may supersede each other.
-            if last == Some(0) && space.levels.first().is_some_and(|level| level.files > 1) {
-                above += space.entries;
+            // Runs of level 0 may supersede each other; the oldest one supersedes nothing.
+            if let Some(level) = space.levels.first().filter(|level| level.files > 1)
+                && last == Some(0)
+            {
+                above += space.entries - space.entries / level.files as u64;
             }
             entries += space.entries;
         }
@@ -139,7 +148,30 @@ impl Engine {
             return 0;
         }
         let mean_bytes = named.1 / named.0;
-        above.min(entries).saturating_mul(mean_bytes).min(named.1)
+        let known = self.stale_entries(&view.values);
+        let unknown = above.min(entries).saturating_sub(known);
+        unknown.saturating_mul(mean_bytes).min(named.1)
+    }
+
+    /// Index entries that name records which flushes are known to have superseded: each of them has
+    /// its superseder above the last level, of which no compaction needs to tell.
+    fn stale_entries(&self, values: &ValueFiles) -> u64 {
+        let Some(locating) = &self.locating else { return 0 };
+        let stale = |records: u64, refs: u64, superseded: u64| {
+            refs.saturating_sub(records.saturating_sub(superseded))
+        };
+        let segments = values.iter().filter_map(|entry| {
+            let records = entry.state.sealed?.totals.records;
+            let superseded = locating.superseded_in(entry.file.id());
+            Some(stale(records, entry.state.refs, superseded))
+        });
+        let containers = values.containers().map(|entry| {
+            let id = entry.container.id();
+            let files = values.files_in(id);
+            let superseded = files.map(|file| locating.superseded_in(file.id)).sum();
+            stale(entry.totals.records, values.refs_in(id).0, superseded)
+        });
+        segments.chain(containers).sum::<u64>().saturating_add(locating.dangling())
     }
 
     /// Bytes of records that versions in the same memtable may supersede: what was written since

@@ -12,7 +12,7 @@
 //! RW-5 the newest segment stays a segment: what is newer than all that the manifest names is a
 //!      sign of a lost edit (`recover`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::checksum::KeyedHash;
 use crate::base::entry::{FileId, KeyspaceId, Seq};
@@ -24,6 +24,7 @@ use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::commit::{Task, Work};
+use crate::engine::locate::swing::Moved;
 use crate::engine::state::{Draft, Publication};
 use crate::io::Purpose;
 use crate::io::meter::HeldMemory;
@@ -32,7 +33,10 @@ use crate::values::drops::pinned::{PinnedFacts, Verdict};
 use crate::values::edit::{ContainerInfo, ValuesEdit};
 use crate::values::file::ValueFile;
 use crate::values::file_table::ValueFiles;
-use crate::values::rewrite::{Judge, JudgedRecord, Rewrite, RewriteContext, Rewritten, Source};
+use crate::values::locator::place::Place;
+use crate::values::rewrite::{
+    Judge, JudgedRecord, MovedRecord, Rewrite, RewriteContext, Rewritten, Source,
+};
 use crate::values::table::writer::{GROUP_BYTES, WrittenTable};
 
 /// The part of the memory budget that a rewrite may take.
@@ -66,6 +70,11 @@ pub(super) struct Rewriting {
     held: u64,
     /// Bytes of the records that were judged.
     judged_bytes: u64,
+    /// Where survivors went, for the locator.
+    moved: Option<Moved>,
+    held_moved: HeldMemory,
+    /// Superseded records of each file that were known of at the beginning.
+    superseded: BTreeMap<FileId, u64>,
 }
 
 /// Says which records facts kill.
@@ -75,6 +84,8 @@ struct FactJudge<'a> {
     keyspaces: &'a BTreeSet<KeyspaceId>,
     held: &'a mut u64,
     judged_bytes: &'a mut u64,
+    container: FileId,
+    moved: Option<&'a mut Moved>,
 }
 
 impl Judge for FactJudge<'_> {
@@ -93,6 +104,13 @@ impl Judge for FactJudge<'_> {
             Verdict::Moved | Verdict::Unknown => {}
         }
         Ok(!verdict.is_dead())
+    }
+
+    fn moved(&mut self, record: &MovedRecord<'_>) {
+        let Some(moved) = &mut self.moved else { return };
+        let MovedRecord { keyspace, key, from, place, now } = *record;
+        let from = Place::of(from, place.offset, place.bytes);
+        moved.note(keyspace, key, from, Place::of(self.container, now.offset, now.bytes));
     }
 }
 
@@ -204,8 +222,13 @@ impl Engine {
             memory_bytes_max: (self.settings.memory_budget / MEMORY_PART).max(MEMORY_BYTES_MIN),
         };
         let files = by_source.concat();
-        let rewrite = Rewrite::begin(&context, sources, container, files)?;
+        let rewrite = Rewrite::begin(&context, sources, container, files.clone())?;
         let (held, judged_bytes) = (0, 0);
+        let locating = self.locating.as_ref();
+        let of_file = |&file: &FileId| Some((file, locating?.superseded_in(file)));
+        let superseded = files.iter().filter_map(of_file).collect();
+        let moved = locating.map(|_| Moved::new(context.memory_bytes_max as usize));
+        let held_moved = HeldMemory::new(&self.io.meter, Purpose::Collection);
         let mut held_facts = HeldMemory::new(&self.io.meter, Purpose::Collection);
         held_facts.set(facts.memory_bytes());
         Ok(Some(Rewriting {
@@ -218,6 +241,9 @@ impl Engine {
             keyspaces,
             held,
             judged_bytes,
+            moved,
+            held_moved,
+            superseded,
         }))
     }
 
@@ -241,9 +267,12 @@ impl Engine {
 
     /// One step of a rewrite, and what follows if it is the last one.
     fn go_on_rewriting(self: &Arc<Self>, mut rewriting: Rewriting) -> Result<()> {
-        let Rewriting { facts, rewrite, snapshots, keyspaces, held, judged_bytes, .. } =
+        let container = rewriting.container;
+        let Rewriting { facts, rewrite, snapshots, keyspaces, held, judged_bytes, moved, .. } =
             &mut rewriting;
-        let mut judge = FactJudge { facts, snapshots, keyspaces, held, judged_bytes };
+        let moved = moved.as_mut();
+        let mut judge =
+            FactJudge { facts, snapshots, keyspaces, held, judged_bytes, container, moved };
         let is_cancelled = self.cancelled.load(Ordering::Acquire);
         let stepped = match is_cancelled {
             true => Err(Error::new(ErrorKind::Closed, "the database is being closed")),
@@ -251,6 +280,8 @@ impl Engine {
         };
         let done = match stepped {
             Ok(None) => {
+                let bytes = rewriting.moved.as_ref().map_or(0, Moved::memory_bytes);
+                rewriting.held_moved.set(bytes as u64);
                 self.gc.state.lock().rewriting = Some(rewriting);
                 return Ok(());
             }
@@ -285,6 +316,7 @@ impl Engine {
         }
         let mut sections = vec![ValuesEdit::encode(&edits_of(rewriting, done.written.as_ref()))];
         sections.extend(facts.encode());
+        let before = self.view.load_full();
         // Compaction may have found that nothing names some of them: all begins anew then.
         let is_unchanged = || {
             let files = &self.view.load().values;
@@ -299,9 +331,15 @@ impl Engine {
             made.keep();
         }
         self.note_rewrite(rewriting, &done);
+        self.tell_locator(rewriting);
+        if let Some(locating) = self.locating.as_ref().filter(|_| done.written.is_none()) {
+            locating.left_dangling(rewriting.victims.iter().map(|v| v.refs(&before.values)).sum());
+        }
         let is_in_vain = rewriting.victims.iter().all(|victim| victim.is_container())
             && done.records_dropped == 0
-            && rewriting.held == 0;
+            && rewriting.held == 0
+            // What flushes superseded may have been another key's: that is counted off now.
+            && rewriting.superseded.values().all(|&records| records == 0);
         if is_in_vain {
             // Left alone from here on, or it would be done again and again.
             let message = "a value table has records that nothing names and no fact kills";
@@ -310,6 +348,17 @@ impl Engine {
             self.settle_collection(rewriting.container, error)?;
         }
         Ok(())
+    }
+
+    /// After the edit: until then places of the new container are nobody's (rule R17).
+    fn tell_locator(&self, rewriting: &Rewriting) {
+        let Some((locating, moved)) = self.locating.as_ref().zip(rewriting.moved.as_ref()) else {
+            return;
+        };
+        moved.swing(locating);
+        locating.collected(&rewriting.superseded);
+        locating.retain(&self.view.load().values);
+        locating.locator.prune_chains(self.snapshots.stripes().first().copied());
     }
 
     fn note_rewrite(&self, rewriting: &Rewriting, done: &Rewritten) {
@@ -356,6 +405,14 @@ fn edits_of(rewriting: &Rewriting, written: Option<&WrittenTable>) -> Vec<Values
 }
 
 impl Victim {
+    /// Index entries that name its files.
+    fn refs(&self, files: &ValueFiles) -> u64 {
+        match files.get(self.id) {
+            Some(entry) => entry.state.refs,
+            None => files.refs_in(self.id).0,
+        }
+    }
+
     /// Whether it is a value table, not a segment.
     fn is_container(&self) -> bool {
         self.files.iter().all(|&(_, epoch)| epoch > 0)

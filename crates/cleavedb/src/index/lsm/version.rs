@@ -38,6 +38,8 @@ pub(crate) struct Version {
     levels: Vec<Files>,
     /// All range tombstones, merged at first use.
     pub(super) tombstones: Mutex<Option<Arc<Fragments>>>,
+    /// Whether there is any.
+    pub(super) has_tombstones: bool,
 }
 
 impl Version {
@@ -48,7 +50,9 @@ impl Version {
 
     fn new(context: Arc<IndexContext>, counters: Arc<Counters>, levels: Vec<Files>) -> Self {
         debug_assert!(levels.len() == LEVELS);
-        Self { context, counters, levels, tombstones: Mutex::new(None) }
+        let mut files = levels.iter().flat_map(|files| files.iter());
+        let has_tombstones = files.any(|file| file.meta.range_tombstones > 0);
+        Self { context, counters, levels, tombstones: Mutex::new(None), has_tombstones }
     }
 
     /// The files of a level.

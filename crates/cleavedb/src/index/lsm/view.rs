@@ -183,6 +183,13 @@ impl IndexView for Version {
         Ok(fragments)
     }
 
+    fn cover(&self, key: &[u8], snapshot: Seq) -> Result<Seq> {
+        match self.has_tombstones {
+            true => Ok(IndexView::tombstones(self)?.cover_seq(key, snapshot)),
+            false => Ok(0),
+        }
+    }
+
     fn files(&self) -> Vec<FileRecord> {
         Version::files(self).map(|(_, file)| file.record()).collect()
     }

@@ -61,7 +61,8 @@ pub(crate) fn surviving_tombstones(
     for tombstone in tombstones.iter().filter(|tombstone| !alive.contains(&tombstone.seq)) {
         let RangeTombstone { start, end, seq } = tombstone;
         let (key, seq, value) = (start.as_ref(), *seq, end.as_ref());
-        listener.dead(Dead { key, seq, kind: Kind::RangeDelete, value, superseded_by: seq });
+        let (kind, superseded_by, is_covered) = (Kind::RangeDelete, seq, false);
+        listener.dead(Dead { key, seq, kind, value, superseded_by, is_covered });
     }
     kept
 }

@@ -32,6 +32,7 @@ pub type Seed = (&'static str, &'static str, Vec<u8>);
 pub fn seeds() -> Vec<Seed> {
     let mut all = Vec::new();
     all.extend(super::locator::seeds());
+    all.extend(super::map::seeds());
     all.extend(super::facts::seeds());
     let buckets = |all: &mut Vec<Seed>| {
         all.extend(super::buckets::seeds()?);

@@ -61,6 +61,23 @@ impl FactBatch {
         self.put(FactKind::Moved, file, keyspace, key, seq);
     }
 
+    /// Hash of the database.
+    pub(crate) fn hash(&self) -> KeyedHash {
+        self.hash
+    }
+
+    /// Gives facts that were added under the number of a container that of a file in it; those
+    /// of a container that is gone go, too (rule R2).
+    pub(crate) fn rename(&mut self, mut file_in: impl FnMut(FileId) -> Option<FileId>) {
+        self.facts.retain_mut(|fact| match file_in(fact.file) {
+            Some(file) => {
+                fact.file = file;
+                true
+            }
+            None => false,
+        });
+    }
+
     /// A collection has read these facts; those of a file that is dropped as well need not be
     /// said.
     pub(crate) fn discard(&mut self, discards: &[Discard]) {

@@ -111,6 +111,11 @@ impl Facts {
         self.find(file).ok().and_then(|at| self.files.get(at)).map_or(0, |facts| facts.facts)
     }
 
+    /// How many facts there are about each file.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (FileId, u64)> {
+        self.files.iter().map(|facts| (facts.file, facts.facts))
+    }
+
     /// All facts.
     pub(crate) fn count(&self) -> u64 {
         self.files.iter().map(|facts| facts.facts).sum()

@@ -39,7 +39,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    fn checksum(&self, covered: &[u8]) -> u32 {
+    pub(crate) fn checksum(&self, covered: &[u8]) -> u32 {
         let offset = self.offset.wrapping_add(COVERED_FROM as u64);
         crc_at(file_seed(&self.uuid, self.file.0), offset, covered)
     }

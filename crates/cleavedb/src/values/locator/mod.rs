@@ -20,6 +20,7 @@
 
 mod chain;
 pub(crate) mod checkpoint;
+pub(crate) mod dump;
 mod guards;
 #[cfg(test)]
 mod model;
@@ -28,7 +29,7 @@ mod shard;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
 mod side;
-mod table;
+pub(crate) mod table;
 
 use std::ops::Deref;
 
@@ -72,8 +73,13 @@ pub(crate) struct Settings {
 impl Settings {
     /// What a database uses that gives its locator so many bytes: nine tenths for entries, at what
     /// they take on average with everything, the rest for what goes beside them.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn for_budget(bytes_max: u64) -> Self {
-        let shard_bits = SHARD_BITS_MAX;
+        Self::for_shards(bytes_max, SHARD_BITS_MAX)
+    }
+
+    /// The same with fewer shards.
+    pub(crate) fn for_shards(bytes_max: u64, shard_bits: u32) -> Self {
         let shard_bytes = usize::try_from(bytes_max >> shard_bits).unwrap_or(usize::MAX);
         let shard_bytes = shard_bytes.saturating_sub(size_of::<CachePadded<Slot>>());
         let beside_bytes = shard_bytes / 30;
@@ -296,6 +302,7 @@ impl Locator {
 
     /// Begins the touches of a flush whose memtable was frozen before the oldest live snapshot was
     /// asked for (rule R4).
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn begin_flush(&self, oldest_snapshot: Option<Seq>) -> FlushTouches<&Self> {
         FlushTouches::begin(self, oldest_snapshot)
     }
@@ -308,6 +315,7 @@ impl Locator {
     }
 
     /// Forgets everything, also what is waited for.
+    #[cfg(test)]
     pub(crate) fn clear(&self) {
         for slot in &self.slots {
             slot.shard.write().clear();

@@ -28,6 +28,7 @@ const _: () = assert!(CONTAINER_SHIFT + WINDOW_BITS == PAYLOAD_BITS);
 pub(crate) const PAYLOAD_MASK: u64 = (1 << PAYLOAD_BITS) - 1;
 
 /// Bytes beyond which a place cannot be named: 64 MiB.
+#[cfg(test)]
 pub(crate) const OFFSET_END: u64 = UNIT_BYTES << UNIT_BITS;
 
 /// Longest reach of a class: 16 MiB. What is separated is shorter, or has a file of its own.

@@ -122,6 +122,7 @@ impl Shard {
     }
 
     /// Forgets everything, also what it waits for.
+    #[cfg(test)]
     pub(crate) fn clear(&mut self) {
         self.table.clear();
         self.side.clear();

@@ -123,6 +123,7 @@ impl Side {
     }
 
     /// Forgets everything.
+    #[cfg(test)]
     pub(crate) fn clear(&mut self) {
         *self = Self { evicted: self.evicted, ..Self::default() };
     }

@@ -109,7 +109,7 @@ impl ValueReader<'_> {
         {
             return Ok(Err(Place::Tail(Arc::clone(file), owner, range)));
         }
-        match self.context.cache.peek(handle) {
+        match self.context.cache.peek(self.cache_place(handle)) {
             // What is kept of a file of before its rewrite may be of another record.
             Some(kept) if kept.of(wanted).is_some() || matches!(home, Home::Segment(_)) => {
                 Ok(Err(Place::Kept(Arc::clone(file), kept)))

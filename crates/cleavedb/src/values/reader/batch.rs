@@ -58,7 +58,7 @@ impl ValueReader<'_> {
                 outcomes.push(Some(value_of(file, one, owner.into(), range)));
                 continue;
             }
-            let guard = match (&home, cache.begin(one, false)) {
+            let guard = match (&home, cache.begin(one, self.cache_place(&one.handle), false)) {
                 (Ok(_), Kept::Hit(value)) => {
                     outcomes.push(Some(Ok(value)));
                     continue;

@@ -20,6 +20,7 @@ use crate::values::testing::{context, growing, handle};
 use proptest::prelude::*;
 
 mod containers;
+mod located;
 
 fn key(number: usize) -> Vec<u8> {
     format!("key{number}").into_bytes()

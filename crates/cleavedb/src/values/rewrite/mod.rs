@@ -31,9 +31,10 @@ use crate::values::file::ValueFile;
 use crate::values::rewrite::tables::{Reached, TableWalk};
 use crate::values::rewrite::walk::{Segment, Walk};
 use crate::values::rewrite::window::Window;
+use crate::values::table::format::Rank;
 use crate::values::table::reader::TableFile;
 use crate::values::table::scan::{CHUNK_BYTES, ScannedRecord};
-use crate::values::table::writer::{ValueTableOptions, ValueTableWriter, WrittenTable};
+use crate::values::table::writer::{TablePlace, ValueTableOptions, ValueTableWriter, WrittenTable};
 
 /// What the reader of segments and the writer take for themselves of the memory.
 const READER_AND_WRITER_BYTES: u64 = 1 << 20;
@@ -105,6 +106,24 @@ pub(crate) trait Judge {
     /// Whether this one does. Asked once about each, in no promised order; an error ends the
     /// rewrite.
     fn keeps(&mut self, record: &JudgedRecord<'_>) -> Result<bool>;
+
+    /// Where one that does stood, and where it is in the new container.
+    fn moved(&mut self, _record: &MovedRecord<'_>) {}
+}
+
+/// A record that survives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MovedRecord<'a> {
+    /// Its keyspace.
+    pub(crate) keyspace: KeyspaceId,
+    /// Its key.
+    pub(crate) key: &'a [u8],
+    /// The container that it was in.
+    pub(crate) from: FileId,
+    /// Where it stood there.
+    pub(crate) place: TablePlace,
+    /// Where it stands now.
+    pub(crate) now: TablePlace,
 }
 
 /// What a rewrite came to.
@@ -373,9 +392,9 @@ impl Rewrite {
         let bound = of_segment.or_else(|| self.window.limit());
         match (of_table, bound) {
             (Some(table), bound) if bound.is_none_or(|bound| table < bound) => {
-                self.write_of_table()
+                self.write_of_table(judge)
             }
-            (_, Some(_)) if is_there => self.write_of_segment(),
+            (_, Some(_)) if is_there => self.write_of_segment(judge),
             _ => {
                 self.phase = match self.window.go_on() {
                     true => Phase::Collect(Collecting { is_again: true, ..Collecting::default() }),
@@ -403,17 +422,20 @@ impl Rewrite {
         Ok(0)
     }
 
-    fn write_of_table(&mut self) -> Result<u64> {
+    fn write_of_table(&mut self, judge: &mut dyn Judge) -> Result<u64> {
         let Some(number) = self.ready.pop() else { return Ok(0) };
         self.pending.push(number);
-        let front = self.tables.get(number).map(TableWalk::front).transpose()?.flatten();
-        let Some(ScannedRecord { record, body, .. }) = front else { return Ok(0) };
+        let Some(table) = self.tables.get(number) else { return Ok(0) };
+        let Some(ScannedRecord { record, body, offset }) = table.front()? else { return Ok(0) };
         let writer = writer(&mut self.writer, &self.context, &self.options)?;
-        writer.add(record.file, &record.record, body)?;
+        let now = writer.add(record.file, &record.record, body)?;
+        let Rank { keyspace, key, .. } = record.rank();
+        let place = TablePlace { offset, bytes: record.bytes() as u32 };
+        judge.moved(&MovedRecord { keyspace, key, from: table.id(), place, now });
         Ok(record.bytes() as u64)
     }
 
-    fn write_of_segment(&mut self) -> Result<u64> {
+    fn write_of_segment(&mut self, judge: &mut dyn Judge) -> Result<u64> {
         let Self { window, segments, context, .. } = self;
         let Some((survivor, rank)) = window.front() else { return Ok(0) };
         let Some(stored) = window.front_bytes() else {
@@ -434,7 +456,10 @@ impl Rewrite {
             return Err(segment.damaged(offset, error));
         }
         let writer = writer(&mut self.writer, context, &self.options)?;
-        writer.add(rank.file, &record, body)?;
+        let now = writer.add(rank.file, &record, body)?;
+        let place = TablePlace { offset, bytes: survivor.bytes };
+        let (keyspace, key, from) = (rank.keyspace, rank.key, segment.file.id());
+        judge.moved(&MovedRecord { keyspace, key, from, place, now });
         let bytes = u64::from(survivor.bytes);
         window.pass();
         Ok(bytes)

@@ -1,5 +1,6 @@
 //! A value table that is rewritten: a walk that stands at a record which survives.
 
+use crate::base::entry::FileId;
 use crate::base::error::Result;
 use crate::base::sync::Arc;
 use crate::io::Purpose;
@@ -66,6 +67,11 @@ impl TableWalk {
         // What is being read aside comes on top of what is held.
         self.held.set(scan.memory_bytes() as u64 + self.chunk_bytes);
         Ok(if is_kept { Reached::Survivor } else { Reached::Dead(bytes) })
+    }
+
+    /// Number of the table.
+    pub(super) fn id(&self) -> FileId {
+        self.table.sealed().id
     }
 
     /// Rank of the record that it stands at.

@@ -8,6 +8,7 @@ use crate::base::section::{Section, SectionTag};
 use crate::base::sync::Arc;
 use crate::values::strategy::Strategy;
 use crate::values::strategy::novkv::Novkv;
+use crate::values::strategy::unified::Unified;
 use crate::values::strategy::wisckey::Wisckey;
 
 /// Version of the section STORE. On disk: raised by every change.
@@ -25,11 +26,14 @@ pub enum StrategyKind {
     /// Flush and compaction say what died, files are rewritten in key order, and the index is
     /// neither asked nor written for it (NovKV, MSST'20).
     Novkv = 2,
+    /// As `novkv`, with a compact table in memory that finds a value without the index and says at
+    /// flush what died (Wayfinder, SiMoD'24, with its future work).
+    Unified = 4,
 }
 
 impl StrategyKind {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Wisckey, Self::Novkv];
+    pub const ALL: [Self; 3] = [Self::Wisckey, Self::Novkv, Self::Unified];
 
     /// Its name, as options, command line and figures have it.
     #[must_use]
@@ -37,6 +41,7 @@ impl StrategyKind {
         match self {
             Self::Wisckey => "wisckey",
             Self::Novkv => "novkv",
+            Self::Unified => "unified",
         }
     }
 
@@ -45,6 +50,7 @@ impl StrategyKind {
         match self {
             Self::Wisckey => Arc::new(Wisckey),
             Self::Novkv => Arc::new(Novkv),
+            Self::Unified => Arc::new(Unified),
         }
     }
 

@@ -15,6 +15,7 @@ pub(crate) mod holes;
 pub mod kind;
 pub(crate) mod novkv;
 pub(crate) mod space;
+pub(crate) mod unified;
 pub(crate) mod wisckey;
 
 use space::FileFigures;
@@ -39,6 +40,11 @@ pub(crate) trait Strategy: Send + Sync {
 
     /// How garbage collection tells what is dead, and what it does with the rest.
     fn collection(&self) -> Collects<'_>;
+
+    /// Whether a locator stands beside the index.
+    fn locates(&self) -> bool {
+        false
+    }
 
     /// Puts files that are worth collecting into the order in which to do so.
     fn rank(&self, candidates: &mut [FileFigures]);

@@ -93,9 +93,15 @@ impl FileFigures {
         Self { id, file_bytes, live_bytes, is_dead, is_settled, is_taken, is_punched }
     }
 
-    /// The figures of a container, whose records are live as far as entries name them. What is in
-    /// it besides its records goes and stays with them, so that nothing is garbage where all live.
-    pub(crate) fn of_container(entry: &ContainerEntry, files: &ValueFiles, is_taken: bool) -> Self {
+    /// The figures of a container, whose records are live as far as entries name them and an
+    /// estimate of their share says. What is in it besides its records goes and stays with them, so
+    /// that nothing is garbage where all live.
+    pub(crate) fn of_container(
+        entry: &ContainerEntry,
+        files: &ValueFiles,
+        live_share: Option<f64>,
+        is_taken: bool,
+    ) -> Self {
         let id = entry.container.id();
         let file_bytes = entry.container.sealed().bytes;
         // A record states its file here; handles of before know nothing of that.
@@ -106,7 +112,10 @@ impl FileFigures {
         let records = entry.totals.record_bytes.max(1);
         let live_bytes = match live {
             0 => 0,
-            _ => (file_bytes as f64 * (live as f64 / records as f64).min(1.0)) as u64,
+            _ => {
+                let named = (live as f64 / records as f64).min(1.0);
+                (file_bytes as f64 * named.min(live_share.unwrap_or(1.0))) as u64
+            }
         };
         let (is_dead, is_punched) = (files.refs_in(id).0 == 0, false);
         Self { id, file_bytes, live_bytes, is_dead, is_settled: true, is_taken, is_punched }

@@ -12,7 +12,6 @@ pub(crate) mod properties;
 pub(crate) mod reader;
 pub(crate) mod scan;
 #[cfg_attr(not(test), expect(dead_code, reason = "for who knows places by class"))]
-pub(crate) mod size_class;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod verify;

@@ -31,7 +31,6 @@ use crate::values::table::format::{
 };
 use crate::values::table::key_index::KeyIndex;
 use crate::values::table::properties::Properties;
-use crate::values::table::size_class::SizeClass;
 use crate::values::table::writer::TablePlace;
 
 /// Where a table keeps its index.
@@ -221,25 +220,21 @@ impl TableFile {
         found.value().map_err(|e| damaged(&self.file, place.offset, e))
     }
 
-    /// The record at a place that a locator knows: whose it is, and of which seq, the caller
-    /// compares.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for who knows places by class"))]
-    pub(crate) fn get_class(
+    /// The record at an offset, which is all that a locator knows of it, out of what was read from
+    /// `base` on. Whose it is, and of which seq, the caller compares.
+    pub(crate) fn record_in(
         &self,
-        place: u64,
-        class: SizeClass,
-        purpose: Purpose,
+        owner: &SharedBytes,
+        base: u64,
+        offset: u64,
     ) -> Result<FoundRecord> {
-        let offset = place.saturating_mul(PLACE_BYTES);
-        let left = self.trailer.records_end.saturating_sub(offset);
-        self.read_record(offset, u64::from(class.bytes()).min(left), purpose)
+        self.check_place(offset, RECORD_BYTES_MIN as u64)?;
+        self.prove(owner, (offset - base) as usize, offset)
     }
 
-    /// Reads so many bytes, which must begin with a record and hold all of it.
-    fn read_record(&self, offset: u64, bytes: u64, purpose: Purpose) -> Result<FoundRecord> {
-        self.check_place(offset, bytes)?;
-        let owner = self.read(offset, bytes, purpose)?;
-        self.prove(&owner, 0, offset)
+    /// Where the records end.
+    pub(crate) fn records_end(&self) -> u64 {
+        self.trailer.records_end
     }
 
     /// So many bytes from an offset on, if records can stand there.

@@ -14,13 +14,13 @@ fn file_of(number: usize) -> u64 {
 }
 
 /// Values 0..80, of which those of file 15 stand in a segment.
-struct Mixed {
-    disk: MemoryDisk,
-    context: Arc<ValueContext>,
-    files: ValueFiles,
-    tail: TailBuffer,
+pub(super) struct Mixed {
+    pub(super) disk: MemoryDisk,
+    pub(super) context: Arc<ValueContext>,
+    pub(super) files: ValueFiles,
+    pub(super) tail: TailBuffer,
     /// Handles of now, and seqs.
-    now: Vec<(Handle, Seq)>,
+    pub(super) now: Vec<(Handle, Seq)>,
 }
 
 fn table(io: &Io, id: u64, files: &[u64], items: &[(usize, Item)]) -> (ContainerInfo, Vec<Handle>) {
@@ -48,7 +48,7 @@ fn table(io: &Io, id: u64, files: &[u64], items: &[(usize, Item)]) -> (Container
     (ContainerInfo { sealed: written.sealed, totals, files }, handles)
 }
 
-fn mixed() -> Mixed {
+pub(super) fn mixed() -> Mixed {
     let disk = disk();
     let io = io(&disk);
     let mut log = ValueLog::create(&io, 15);

@@ -89,26 +89,20 @@ fn what_is_not_there_is_not_found() {
 }
 
 #[test]
-fn a_place_with_its_size_class_is_enough_for_one_read() {
+fn a_place_is_enough_in_what_was_read() {
     let World { bench, items, written, places } = world(200);
     let table = bench.open_sealed(&written).unwrap();
+    let whole: SharedBytes = SharedArc::new(bench.bytes()).into();
     for (item, place) in items.iter().zip(&places) {
-        let class = SizeClass::of(place.bytes).unwrap();
-        let before = bench.io.meter.read_calls(Purpose::Read);
-        let found = table.get_class(place.offset / PLACE_BYTES, class, Purpose::Read).unwrap();
-        assert_eq!(bench.io.meter.read_calls(Purpose::Read), before + 1);
+        let found = table.record_in(&whole, 0, place.offset).unwrap();
         assert_eq!(found.place, *place);
         assert_eq!(found.record().unwrap().rank(), item.rank());
         assert!(*found.value().unwrap() == *item.value);
-        // One place further, or with too small a class, there is no record.
-        assert!(table.get_class(place.offset / 16 + 1, class, Purpose::Read).is_err());
-        if let Some(smaller) = class.number().checked_sub(1).and_then(SizeClass::from_number) {
-            assert!(table.get_class(place.offset / 16, smaller, Purpose::Read).is_err());
-        }
+        // One place further there is no record.
+        assert!(table.record_in(&whole, 0, place.offset + PLACE_BYTES).is_err());
     }
-    let class = SizeClass::from_number(63).unwrap();
-    for place in [0, 7, written.sealed.bytes / 16, u64::MAX / 16, u64::MAX] {
-        let error = table.get_class(place, class, Purpose::Read).unwrap_err();
+    for offset in [0, 112, 129, table.records_end(), written.sealed.bytes, u64::MAX] {
+        let error = table.record_in(&whole, 0, offset).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption);
     }
 }
@@ -351,9 +345,6 @@ fn records_of_every_size_come_back_from_a_real_disk_direct_or_not() {
             assert!(*table.get(&item.wanted(*place), Purpose::Read).unwrap() == *item.value);
             let found = table.find(&item.wanted(*place), Purpose::Read).unwrap().unwrap();
             assert_eq!(found.place, *place);
-            let class = SizeClass::of(place.bytes).unwrap();
-            let found = table.get_class(place.offset / 16, class, Purpose::Read).unwrap();
-            assert!(*found.value().unwrap() == *item.value);
         }
         let mut seen = 0;
         let mut count = |_: &crate::values::table::scan::ScannedRecord<'_>| {

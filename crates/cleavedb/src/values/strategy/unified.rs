@@ -1,0 +1,53 @@
+//! `unified`: handles in the index, as `novkv` has them, and beside it a compact locator in memory,
+//! from key to the place of its newest flushed value. A get goes by the locator first and proves
+//! what it finds; flush learns from it what it supersedes, so that garbage is known long before
+//! compaction meets it; collection writes neither index nor handles, and tells the locator where
+//! records have gone.
+
+use crate::base::error::Result;
+use crate::values::handle::Handle;
+use crate::values::ref_changes::RefChanges;
+use crate::values::strategy::novkv::Novkv;
+use crate::values::strategy::space::FileFigures;
+use crate::values::strategy::{Collects, Strategy};
+
+/// The strategy; it has no state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Unified;
+
+impl Strategy for Unified {
+    fn name(&self) -> &'static str {
+        "unified"
+    }
+
+    fn separates(&self, value_bytes: usize, separate_at: Option<usize>) -> bool {
+        Novkv.separates(value_bytes, separate_at)
+    }
+
+    fn resolve(&self, handle: &[u8]) -> Result<Handle> {
+        Novkv.resolve(handle)
+    }
+
+    fn born(&self, handle: &Handle, changes: &mut RefChanges) {
+        Novkv.born(handle, changes);
+    }
+
+    fn died(&self, handle: &Handle, changes: &mut RefChanges) {
+        Novkv.died(handle, changes);
+    }
+
+    fn collection(&self) -> Collects<'_> {
+        Collects::ByFacts
+    }
+
+    fn locates(&self) -> bool {
+        true
+    }
+
+    fn rank(&self, candidates: &mut [FileFigures]) {
+        Novkv.rank(candidates);
+    }
+}
+
+#[cfg(test)]
+mod tests;
