@@ -30,6 +30,8 @@ pub(crate) enum FileKind {
     ValueTable = 11,
     /// Checkpoint of the locator: `000018.loc`.
     Locator = 12,
+    /// Bucket of deltas: `000019.dlt`.
+    Bucket = 13,
 }
 
 /// Name of the pointer file.
@@ -61,6 +63,7 @@ impl FileKind {
             10 => Self::Large,
             11 => Self::ValueTable,
             12 => Self::Locator,
+            13 => Self::Bucket,
             _ => return None,
         })
     }
@@ -75,6 +78,7 @@ impl FileKind {
             Self::Large => Some("big"),
             Self::ValueTable => Some("vtb"),
             Self::Locator => Some("loc"),
+            Self::Bucket => Some("dlt"),
             Self::Current | Self::Options | Self::Lock | Self::Reserve | Self::Creating => None,
         }
     }
@@ -123,6 +127,7 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(FileKind, FileId)> {
         "big" => FileKind::Large,
         "vtb" => FileKind::ValueTable,
         "loc" => FileKind::Locator,
+        "dlt" => FileKind::Bucket,
         _ => return None,
     };
     if stem.len() < 6 || !stem.bytes().all(|b| b.is_ascii_digit()) {

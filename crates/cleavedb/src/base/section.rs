@@ -30,7 +30,11 @@ impl SectionTag {
     /// What was done to the locator, and its checkpoint.
     pub(crate) const LOCATOR: Self = Self(9);
 
-    /// Whether this build knows the tag: every constant above is listed here.
+    /// Buckets of deltas added, grown and replaced. No engine writes it yet, and none would know
+    /// what to do with it: so it is not among the known ones.
+    pub(crate) const DELTAS: Self = Self(10);
+
+    /// Whether this build knows the tag: every constant above but `DELTAS` is listed here.
     pub(crate) fn is_known(self) -> bool {
         matches!(
             self,

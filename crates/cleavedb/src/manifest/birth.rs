@@ -74,6 +74,7 @@ pub(crate) fn probe(io: &Io, dir: &Path) -> Result<State> {
         || of_kind(FileKind::Value) > 0
         || of_kind(FileKind::Large) > 0
         || of_kind(FileKind::ValueTable) > 0
+        || of_kind(FileKind::Bucket) > 0
         || of_kind(FileKind::Manifest) > 1
         || of_kind(FileKind::Journal) > 1
     {

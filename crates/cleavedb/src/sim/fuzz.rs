@@ -6,6 +6,7 @@
 //! and with its checksums made right. Z3 what decodes is encoded and decoded again and must be the
 //! same.
 
+mod buckets;
 mod directory;
 mod dumps;
 mod facts;
@@ -20,6 +21,7 @@ mod tables;
 mod value_tables;
 mod values;
 
+pub use buckets::bucket;
 pub use directory::open_directory;
 pub use dumps::dump;
 pub use large::large_value;
@@ -55,6 +57,7 @@ pub const ENTRIES: &[(&str, Entry)] = &[
     ("table_meta", table_meta),
     ("table_properties", table_properties),
     ("table_tombstones", table_tombstones),
+    ("bucket", bucket),
     ("large_value", large_value),
     ("locator", locator),
     ("map", map),

@@ -53,7 +53,7 @@ pub(crate) struct ValueContext {
 }
 
 /// Where a file keeps its descriptor.
-type Slot = ArcSwap<Option<Arc<dyn DiskFile>>>;
+pub(crate) type Slot = ArcSwap<Option<Arc<dyn DiskFile>>>;
 
 /// Bounds how many files readers have opened: whoever opens one more closes the one that was opened
 /// longest ago. Descriptors that the lane lends do not count.
@@ -69,7 +69,8 @@ impl OpenFiles {
         Self { max, opened: Mutex::new(VecDeque::new()) }
     }
 
-    fn opened(&self, slot: &SlotArc<Slot>) {
+    /// One file more is open, by way of this slot.
+    pub(crate) fn opened(&self, slot: &SlotArc<Slot>) {
         let closed = {
             let mut opened = self.opened.lock();
             opened.push_back(SlotArc::downgrade(slot));

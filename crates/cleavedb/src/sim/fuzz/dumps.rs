@@ -1,6 +1,7 @@
 //! The annotated dumps, which must work on anything.
 
 use crate::base::names::FileKind;
+use crate::deltas::bucket::dump::dump_bucket;
 use crate::log::dump::dump_segment;
 use crate::log::dump::values::dump_values;
 use crate::manifest::dump::{dump_current, dump_manifest};
@@ -9,6 +10,7 @@ use crate::values::large::dump::dump_large;
 use crate::values::table::dump::dump_value_table;
 
 use super::OURS;
+use super::buckets::mend_bucket;
 use super::large::mend_large;
 use super::logs::mend_segment;
 use super::tables::mend_table;
@@ -18,7 +20,8 @@ use super::value_tables::mend_value_table;
 pub fn dump(data: &[u8]) -> bool {
     let (mut segment, mut table) = (data.to_vec(), data.to_vec());
     let (mut values, mut large) = (data.to_vec(), data.to_vec());
-    let mut value_table = data.to_vec();
+    let (mut value_table, mut bucket) = (data.to_vec(), data.to_vec());
+    mend_bucket(&mut bucket, OURS);
     mend_value_table(&mut value_table, OURS);
     mend_segment(&mut values, FileKind::Value, OURS);
     mend_segment(&mut segment, FileKind::Journal, OURS);
@@ -27,7 +30,8 @@ pub fn dump(data: &[u8]) -> bool {
     let dump_table = |bytes: &[u8], out: &mut String| {
         let _ = dump_table(bytes, out);
     };
-    let dumps: [fn(&[u8], &mut String); 7] = [
+    let dumps: [fn(&[u8], &mut String); 8] = [
+        dump_bucket,
         dump_segment,
         dump_values,
         dump_large,
@@ -36,7 +40,7 @@ pub fn dump(data: &[u8]) -> bool {
         dump_current,
         dump_table,
     ];
-    for bytes in [data, &segment, &table, &values, &large, &value_table] {
+    for bytes in [data, &segment, &table, &values, &large, &value_table, &bucket] {
         for dump in dumps {
             let mut out = String::new();
             dump(bytes, &mut out);

@@ -1,6 +1,7 @@
 //! The sections of a manifest edit, each by its component, on arbitrary bytes.
 
 use crate::base::section::{Section, SectionTag};
+use crate::deltas::edit::DeltasEdit;
 use crate::engine::catalogue::KeyspaceEdit;
 use crate::engine::lane::JournalEdit;
 use crate::engine::state::EngineEdit;
@@ -41,6 +42,11 @@ pub fn manifest_sections(data: &[u8]) -> bool {
             let Ok(edit) = FactsEdit::decode(payload) else { return false };
             assert_eq!(edit.encode().payload, payload, "one encoding only");
             super::facts::apply(&edit);
+        }
+        SectionTag::DELTAS => {
+            let Ok(edits) = DeltasEdit::decode(payload) else { return false };
+            assert_eq!(DeltasEdit::encode(&edits).payload, payload, "one encoding only");
+            super::buckets::apply(&edits);
         }
         tag @ SectionTag::LSM => {
             let section = Section { tag, payload: payload.to_vec() };

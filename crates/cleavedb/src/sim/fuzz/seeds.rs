@@ -34,7 +34,11 @@ pub fn seeds() -> Vec<Seed> {
     all.extend(super::locator::seeds());
     all.extend(super::map::seeds());
     all.extend(super::facts::seeds());
-    let parts = [logs, values::values, tables, sections, directories];
+    let buckets = |all: &mut Vec<Seed>| {
+        all.extend(super::buckets::seeds()?);
+        Ok(())
+    };
+    let parts = [buckets, logs, values::values, tables, sections, directories];
     let made = parts.into_iter().try_for_each(|part| part(&mut all));
     assert!(made.is_ok(), "a writer refuses: {made:?}");
     all

@@ -1,0 +1,125 @@
+//! What a flush has for each bucket: its deltas by the stripe rule, and anchors where older deltas
+//! may be.
+//!
+//! Owned by one flush, over one directory. Keys may come in any order. The buckets' batches are
+//! independent of each other, so that each may be written by a task of its own.
+
+use std::collections::BTreeMap;
+
+use crate::base::checksum::KeyedHash;
+use crate::base::entry::Seq;
+use crate::base::error::Result;
+use crate::deltas::bucket::writer::GroupBytes;
+use crate::deltas::collect::survivors::{Fate, Judge, KeyRecords, OwnedRecord, Rule};
+use crate::deltas::directory::{Directory, Position};
+use crate::deltas::ranges::{self, Covers, RangeAnchor};
+use crate::deltas::record::{Bound, OwnedBound, Record};
+
+/// What a flush has for one bucket.
+#[derive(Debug, Default)]
+pub(crate) struct BucketBatch {
+    /// Keys in order.
+    pub(crate) keys: Vec<KeyRecords>,
+    /// Range anchors in order.
+    pub(crate) ranges: Vec<RangeAnchor>,
+}
+
+impl BucketBatch {
+    /// Whether the bucket need not be touched.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.ranges.is_empty()
+    }
+
+    /// Its largest seq.
+    pub(crate) fn last_seq(&self) -> Seq {
+        let records = self.keys.iter().flat_map(|key| &key.records).map(|record| record.seq);
+        let ranges = self.ranges.iter().map(|anchor| anchor.range.seq);
+        records.chain(ranges).max().unwrap_or(0)
+    }
+
+    /// The groups, as a chunk has them.
+    pub(crate) fn groups(&self) -> Result<GroupBytes> {
+        let mut groups = GroupBytes::default();
+        for key in &self.keys {
+            let records: Vec<Record<'_>> = key.records.iter().map(OwnedRecord::as_ref).collect();
+            groups.add(key.bound.as_ref(), &records)?;
+        }
+        Ok(groups)
+    }
+}
+
+/// Sorts a flush's records by bucket.
+pub(crate) struct Router<'a> {
+    directory: &'a Directory,
+    hash: KeyedHash,
+    rule: &'a Rule<'a>,
+    ranges: Vec<RangeAnchor>,
+    covers: Covers,
+    batches: BTreeMap<Option<Position>, BTreeMap<OwnedBound, KeyRecords>>,
+}
+
+impl<'a> Router<'a> {
+    /// A router for a flush with these range deletes.
+    pub(crate) fn new(
+        directory: &'a Directory,
+        hash: KeyedHash,
+        rule: &'a Rule<'a>,
+        mut ranges: Vec<RangeAnchor>,
+    ) -> Self {
+        ranges::sort(&mut ranges);
+        let covers = Covers::new(ranges.iter());
+        Self { directory, hash, rule, ranges, covers, batches: BTreeMap::new() }
+    }
+
+    /// Takes in a key's operands as deltas, its puts and deletes as anchors, newest first.
+    pub(crate) fn add(&mut self, bound: Bound<'_>, records: &[Record<'_>]) {
+        let Fate::Lives(operator) = (self.rule.fate_of)(bound.keyspace) else { return };
+        let position = self.directory.position(bound);
+        let bucket = position.and_then(|position| self.directory.at(position));
+        let hash = self.hash.hash(bound.keyspace, bound.key);
+        let judge = Judge {
+            covers: &self.covers,
+            snapshots: self.rule.snapshots,
+            operator: operator.as_ref(),
+            older_below: bucket.is_some_and(|bucket| bucket.may_hold(bound, hash) != Some(false)),
+        };
+        let records = judge.judge(bound, records);
+        if !records.is_empty() {
+            let bound = bound.to_owned();
+            let key = KeyRecords { bound: bound.clone(), records };
+            self.batches.entry(position).or_default().insert(bound, key);
+        }
+    }
+
+    /// The batches, each with the place of its bucket; none where there is no bucket yet.
+    pub(crate) fn finish(mut self) -> Vec<(Option<Position>, BucketBatch)> {
+        let mut ranges: BTreeMap<Option<Position>, Vec<RangeAnchor>> = BTreeMap::new();
+        if self.directory.len() == 0 && !self.batches.is_empty() {
+            // The flush's own deltas may be under them.
+            ranges.insert(None, std::mem::take(&mut self.ranges));
+        }
+        for anchor in self.ranges {
+            let start = Bound { keyspace: anchor.keyspace, key: &anchor.range.start };
+            let end = Bound { keyspace: anchor.keyspace, key: &anchor.range.end };
+            let mut position = self.directory.position(start);
+            while let Some(here) = position {
+                ranges.entry(position).or_default().push(anchor.clone());
+                let next = self.directory.next(here);
+                let begins = next.and_then(|next| self.directory.at(next));
+                position = next
+                    .filter(|_| begins.is_some_and(|bucket| bucket.info().start.as_ref() < end));
+            }
+        }
+        for position in ranges.keys() {
+            self.batches.entry(*position).or_default();
+        }
+        let batches = self.batches.into_iter().map(|(position, keys)| {
+            let ranges = ranges.remove(&position).unwrap_or_default();
+            (position, BucketBatch { keys: keys.into_values().collect(), ranges })
+        });
+        batches.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
