@@ -214,12 +214,16 @@ fn mend_index(bytes: &mut [u8], pages_end: usize, sorted_bytes: usize, seed: u32
     let meta = bytes.get(pages_end + CRC_BYTES..sorted_bytes).unwrap_or_default();
     let mut reader = Reader::new(meta);
     let walked = (|| -> Result<()> {
-        (reader.varint()?, reader.varint()?, reader.varint()?, reader.varint()?);
+        for _ in 0..4 {
+            reader.varint()?;
+        }
         let (count, mut page_at) = (reader.varint()?, HEADER_BYTES);
         for _ in 0..count {
             let length = reader.varint_u32()? as usize;
             places.push((sorted_bytes - reader.rest().len(), page_at, length));
-            (reader.u32()?, reader.varint()?, reader.bytes()?);
+            reader.u32()?;
+            reader.varint()?;
+            reader.bytes()?;
             page_at = page_at.saturating_add(length);
         }
         Ok(())
