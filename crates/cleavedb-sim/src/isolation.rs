@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use cleavedb::{Db, Durability, Keyspace, Snapshot};
+use cleavedb::{Db, Durability, Keyspace, Snapshot, StrategyKind};
 
 use crate::form::Form;
 use crate::model::slot_name;
@@ -130,6 +130,7 @@ impl Bank {
             }
             // The same snapshot again, after others have written.
             self.sums(&snapshot)?;
+            self.together()?;
             self.snapshots.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
@@ -173,6 +174,21 @@ impl Bank {
         Ok(versions[0])
     }
 
+    /// What is read at once without a snapshot is of one moment, too.
+    fn together(&self) -> Check {
+        for (owner, part) in (0..WRITERS).flat_map(|owner| [(owner, 0), (owner, 1)]) {
+            let numbers = (0..TOGETHER).filter(|number| number % 2 == part);
+            let keys = numbers.map(|number| version_key(owner, number));
+            let values = self.keyspace(part).multi_get(keys)?;
+            let versions = values.iter().flatten().map(|value| number(value));
+            let versions = versions.collect::<Check<Vec<u64>>>()?;
+            if versions.windows(2).any(|pair| pair[0] != pair[1]) {
+                return Err(Violation(format!("fractured without a snapshot: {versions:?}")));
+            }
+        }
+        Ok(())
+    }
+
     /// Collects value files all the time.
     fn collect(&self) -> Check {
         while !self.done.load(Ordering::Relaxed) {
@@ -209,6 +225,8 @@ fn form_of(seed: u64) -> Form {
         _ => Some(SEPARATE_AT),
     };
     form.widths.value_segment_bytes = 2 << 10;
+    let strategies = StrategyKind::ALL.len() as u64;
+    form.strategy = StrategyKind::ALL[(seed / 3 % strategies) as usize];
     if seed.is_multiple_of(4) {
         form.widths.large_value_bytes = u64::from(SEPARATE_AT);
         form.widths.large_chunk_bytes = 64;

@@ -157,7 +157,7 @@ impl Engine {
         let facts = described_facts(&uuid, dir, &state, &values)?;
         let flushed = state.engine.flushed_seq;
         let value_segments = unflushed_segments(&values, flushed);
-        let view = first_view(values);
+        let view = first_view(values, flushed);
         let unflushed_bytes = sealed_bytes(state.segments.iter().chain(&value_segments));
         let locating = Locating::open(&settings, &widths, &uuid, &state, &facts);
         let engine = Arc::new(Self {
@@ -487,13 +487,14 @@ fn value_context(
 }
 
 /// What there is to be seen before any keyspace is.
-fn first_view(values: ValueFiles) -> View {
+fn first_view(values: ValueFiles, flushed: Seq) -> View {
     View {
         active: Memtable::new(0),
         frozen: Vec::new(),
         indexes: Arc::default(),
         values: Arc::new(values),
         value_table: 0,
+        flushed,
     }
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct View {
     pub(crate) values: Arc<ValueFiles>,
     /// Counts the tables of value files: a later one has a larger number.
     pub(crate) value_table: u64,
+    /// Last seq that is in the indexes: what is newer is in the memtables, or came after the view.
+    pub(crate) flushed: Seq,
 }
 
 impl View {
@@ -49,7 +51,8 @@ impl View {
         frozen.push(Frozen { table: Arc::clone(&self.active), last_seq, journal_mark });
         frozen.extend(self.frozen.iter().cloned());
         let (indexes, values) = (Arc::clone(&self.indexes), Arc::clone(&self.values));
-        Self { active: fresh, frozen, indexes, values, value_table: self.value_table }
+        let Self { value_table, flushed, .. } = *self;
+        Self { active: fresh, frozen, indexes, values, value_table, flushed }
     }
 
     /// Number of the newest value segment; 0 for none.
@@ -72,10 +75,12 @@ impl View {
                 None => indexes.remove(&keyspace),
             };
         }
-        let keep = |f: &&Frozen| flushed.is_none_or(|gone| !Arc::ptr_eq(&f.table, gone));
+        let is_gone = |f: &Frozen| flushed.is_some_and(|gone| Arc::ptr_eq(&f.table, gone));
+        let gone = self.frozen.iter().find(|f| is_gone(f));
         Self {
             active: Arc::clone(&self.active),
-            frozen: self.frozen.iter().filter(keep).cloned().collect(),
+            flushed: gone.map_or(self.flushed, |gone| gone.last_seq),
+            frozen: self.frozen.iter().filter(|f| !is_gone(f)).cloned().collect(),
             indexes: Arc::new(indexes),
             value_table: self.value_table + u64::from(values.is_some()),
             values: values.unwrap_or_else(|| Arc::clone(&self.values)),

@@ -3,7 +3,9 @@
 //! Invariants: SE-1 the note is taken before the view, and what is offered afterwards is the newest
 //! flushed version of that view (rule R15). SE-2 what is found is checked against the range
 //! deletes of the view's index: those in its memtables have been met before. SE-3 an answer comes
-//! only with a record that proved itself; everything else is left to the index.
+//! only with a record that proved itself; everything else is left to the index. SE-4 the locator
+//! may be ahead of the view: what was flushed after it is none of its state, whatever the seq, or
+//! keys that are read together would be of two moments.
 
 use crate::base::entry::{Kind, Seq};
 use crate::base::error::Result;
@@ -50,13 +52,13 @@ impl<'a> Search<'a> {
         view: &View,
         lookup: &mut Lookup,
     ) -> Result<bool> {
-        let sought = self.sought(lookup);
+        let sought = self.sought(view, lookup);
         let reader = engine.value_reader(&view.values);
         for place in self.locating.locator.lookup(&self.key).iter() {
             match reader.read_at(&place, &sought) {
                 Located::Value(seq, value) => return self.accept(view, lookup, seq, value),
                 Located::Newer => {
-                    for link in self.locating.locator.links(&self.key, lookup.snapshot).iter() {
+                    for link in self.locating.locator.links(&self.key, sought.snapshot).iter() {
                         if let Located::Value(seq, value) = reader.read_at(&link, &sought) {
                             mark!("locator_chain_hit");
                             return self.accept(view, lookup, seq, value);
@@ -71,10 +73,10 @@ impl<'a> Search<'a> {
         Ok(false)
     }
 
-    /// What to look for at a candidate's place.
-    fn sought(&self, lookup: &Lookup) -> Sought<'a> {
+    /// What to look for at a candidate's place (SE-4).
+    fn sought(&self, view: &View, lookup: &Lookup) -> Sought<'a> {
         let LocatorKey { keyspace, key, .. } = self.key;
-        Sought { keyspace, key, snapshot: lookup.snapshot }
+        Sought { keyspace, key, snapshot: lookup.snapshot.min(view.flushed) }
     }
 
     /// A candidate is not the key's.
@@ -169,7 +171,7 @@ impl<'a> Searches<'a> {
                 continue;
             }
             if let Some(place) = search.locating.locator.lookup(&search.key).iter().next() {
-                places.push((place, search.sought(&key.lookup)));
+                places.push((place, search.sought(view, &key.lookup)));
                 asked.push(number);
             }
         }
