@@ -75,6 +75,8 @@ struct Known {
     current: Option<Collector>,
     /// The same, where facts say what is dead.
     rewriting: Option<Rewriting>,
+    /// A rewrite is under way: what room there is, it needs before it frees any.
+    needs_room: bool,
     /// Log bytes appended when a rewrite last met a full disk: it needs room for all that survives
     /// before it frees any, and is not tried again and again.
     rewrite_found_full: Option<u64>,
@@ -109,6 +111,11 @@ impl Collection {
     pub(crate) fn files_waiting(&self) -> u64 {
         let known = self.state.lock();
         (known.retiring.len() + known.planned.len()) as u64
+    }
+
+    /// Whether room that is there now may be spoken for.
+    pub(crate) fn needs_room(&self) -> bool {
+        self.state.lock().needs_room
     }
 
     /// Whether nothing has been written since the last call, but something since the last look:

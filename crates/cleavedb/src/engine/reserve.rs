@@ -9,6 +9,9 @@ use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::engine::Engine;
 use crate::io::disk::OpenMode;
 
+/// Segments of room that a rewrite may need before it frees any.
+const REWRITE_SEGMENTS: u64 = 2;
+
 /// Whether the reserve is in place.
 #[derive(Debug, Default)]
 pub(crate) struct Reserve {
@@ -69,8 +72,17 @@ impl Engine {
         if bytes == 0 || self.io.disk.exists(&path).map_err(failed)? {
             return Ok(());
         }
+        // It was given up for a rewrite that is under way, too: that must have room besides.
+        let besides = match self.reserve.is_given_up() && self.gc.needs_room() {
+            true => REWRITE_SEGMENTS * self.widths.value_segment_bytes,
+            false => 0,
+        };
         let file = self.io.disk.create(&path, OpenMode::default()).map_err(failed)?;
-        file.allocate(bytes).map_err(|cause| {
+        let allocated = match besides {
+            0 => file.allocate(bytes),
+            _ => file.allocate(bytes.saturating_add(besides)).and_then(|()| file.set_len(bytes)),
+        };
+        allocated.map_err(|cause| {
             let _ = self.io.disk.remove_file(&path);
             failed(cause)
         })

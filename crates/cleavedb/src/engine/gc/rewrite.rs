@@ -131,7 +131,10 @@ impl Engine {
     pub(super) fn rewrite_once(self: &Arc<Self>) -> Result<bool> {
         let current = self.gc.state.lock().rewriting.take();
         if let Some(rewriting) = current {
-            return self.go_on_rewriting(rewriting).map(|()| true);
+            let gone_on = self.go_on_rewriting(rewriting);
+            let mut known = self.gc.state.lock();
+            known.needs_room = known.rewriting.is_some();
+            return gone_on.map(|()| true);
         }
         let mut has_worked = self.remove_dead_value_files()?;
         has_worked |= self.expect_garbage()?;
@@ -143,7 +146,10 @@ impl Engine {
         }
         match self.begin_rewrite(&victims) {
             // In steps, so that other background work gets its turn.
-            Ok(Some(rewriting)) => self.gc.state.lock().rewriting = Some(rewriting),
+            Ok(Some(rewriting)) => {
+                let mut known = self.gc.state.lock();
+                (known.rewriting, known.needs_room) = (Some(rewriting), true);
+            }
             // They went away meanwhile, or may not be touched yet: another look will tell.
             Ok(None) => return Ok(has_worked),
             Err(error) => {
