@@ -239,7 +239,8 @@ fn records_out_of_order_are_refused() {
 #[test]
 fn keys_and_operands_of_any_length() {
     let bench = Bench::new();
-    let long: &'static [u8] = vec![b'k'; KEY_BYTES_MAX].leak();
+    static LONG: [u8; KEY_BYTES_MAX] = [b'k'; KEY_BYTES_MAX];
+    let long: &'static [u8] = &LONG;
     let operand = vec![b'o'; OPERAND_BYTES_MAX];
     let lines: [Line; 3] = [
         (b"a", vec![delta(1, b"")]),
