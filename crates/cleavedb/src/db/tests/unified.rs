@@ -4,8 +4,10 @@
 use super::collection::{Model, apart, assert_shows, assert_sound, key, put, value, widths};
 use super::novkv::{assert_goes_by_facts, assert_no_stray, engine_of, files_of, try_open};
 use super::*;
+use crate::base::names::FileKind;
 use crate::base::widths::Widths;
 use crate::io::memory_disk::CrashMode;
+use crate::values::file::ValueFile;
 use crate::{LocatorStats, StrategyKind, Value};
 
 fn options() -> Options {
@@ -228,4 +230,30 @@ fn snapshots_see_what_they_saw_before_the_locator_changed() {
     let newest = (0..300).map(|number| (key(number), value(number, 4))).collect();
     assert_shows(&keyspace, &newest);
     assert_sound(&db);
+}
+
+#[test]
+fn a_segment_of_another_history_is_not_read_by_place() {
+    let disk = MemoryDisk::new();
+    let (db, _keyspace, _) = filled(&disk);
+    let engine = engine_of(&db);
+    let view = engine.view.load_full();
+    let mut seen = 0;
+    for entry in view.values.iter() {
+        let Some(sealed) = entry.state.sealed.filter(|sealed| sealed.totals.records > 0) else {
+            continue;
+        };
+        assert!(entry.file.is_as_sealed(&sealed).unwrap());
+        let id = entry.file.id();
+        let unseen = || ValueFile::new(&engine.value_context, FileKind::Value, id);
+        let mut other = sealed;
+        other.totals.largest_seq += 1;
+        let file = unseen();
+        file.keep();
+        assert!(!file.is_as_sealed(&other).unwrap());
+        assert!(!file.is_as_sealed(&other).unwrap(), "however often it is asked");
+        assert!(file.is_as_sealed(&sealed).unwrap());
+        seen += 1;
+    }
+    assert!(seen > 2, "{seen} segments");
 }

@@ -112,15 +112,3 @@ fn a_flipped_bit_proves_nothing() {
         assert!(is_value(&located, seq, &value(number)));
     }
 }
-
-#[test]
-fn a_segment_of_another_history_is_not_read_by_place() {
-    let mixed = mixed();
-    let entry = mixed.files.get(FileId(15)).unwrap();
-    let Some(mut sealed) = entry.state.sealed else { return };
-    assert!(entry.file.is_as_sealed(&sealed).unwrap());
-    sealed.totals.largest_seq += 1;
-    let other = crate::values::file::ValueFile::new(&mixed.context, FileKind::Value, FileId(15));
-    assert!(!other.is_as_sealed(&sealed).unwrap());
-    assert!(!other.is_as_sealed(&sealed).unwrap(), "however often it is asked");
-}
