@@ -7,7 +7,7 @@ use crate::operation::{
     Change, Edge, Expect, HELD, Move, Operation, Payload, Read, SLOTS, SNAPSHOTS, Span, Walk,
     key_bytes,
 };
-use crate::random::Random;
+use crate::random::{Random, mix};
 
 /// How a list is made.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,26 @@ impl Profile {
             weights: [46, 26, 14, 4, 8, 2],
             sync_percent: 10,
         }
+    }
+
+    /// For model tests: so few keys that what happens to one of them follows closely upon one
+    /// another, under old snapshots and over reopens.
+    #[must_use]
+    pub fn dense(operations: usize) -> Self {
+        Self {
+            operations,
+            keys: 24,
+            hot_keys: 4,
+            value_bytes_max: 700,
+            weights: [40, 24, 20, 8, 10, 6],
+            sync_percent: 10,
+        }
+    }
+
+    /// For model tests, one of both: many keys and few.
+    #[must_use]
+    pub fn of(seed: u64, operations: usize) -> Self {
+        if mix(seed).is_multiple_of(2) { Self::dense(operations) } else { Self::model(operations) }
     }
 
     /// For crash and fault tests: mostly changes, small values, much background work.

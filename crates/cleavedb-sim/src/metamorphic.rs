@@ -141,7 +141,7 @@ pub fn regression_test(
 pub fn campaign(budget: &Budget, length: usize) -> Check<(u64, u64)> {
     let executed = AtomicU64::new(0);
     let seeds = spread(budget, "model", 1, |seed| {
-        let operations = Generator::list(seed, Profile::model(length));
+        let operations = Generator::list(seed, Profile::of(seed, length));
         let forms = forms_of(seed);
         match compare_forms(&forms, seed, &operations) {
             Ok(count) => {
