@@ -168,16 +168,10 @@ impl Engine {
             return Vec::new();
         }
         let (ranked, figures) = self.ranked_victims();
-        let mut chosen = Vec::new();
-        let mut live_bytes = 0_u64;
-        for id in ranked.into_iter().take(VICTIMS_MAX) {
-            let live = figures.iter().find(|file| file.id == id).map_or(0, |file| file.live_bytes);
-            live_bytes = live_bytes.saturating_add(live);
-            if !chosen.is_empty() && live_bytes > self.widths.value_segment_bytes {
-                break;
-            }
-            chosen.push(id);
-        }
+        let of_id = |id: &FileId| figures.iter().find(|file| file.id == *id).copied();
+        let ranked: Vec<_> = ranked.iter().filter_map(of_id).collect();
+        let bytes_max = self.widths.value_segment_bytes;
+        let chosen = self.strategy.victims().together(&ranked, bytes_max, VICTIMS_MAX);
         if chosen.len() > 1 {
             mark!("gc_containers_merged");
         }

@@ -367,6 +367,8 @@ fn decisions_see_what_the_table_knows() {
         is_settled: true,
         is_taken: false,
         is_punched: false,
+        rewrites: 0,
+        newest_seq: 10,
     };
     assert_eq!(figures(1, 15), wanted);
     assert_eq!(figures(1, 14), FileFigures { is_settled: false, ..wanted });

@@ -84,6 +84,8 @@ pub(crate) fn remedy(looked: &Looked, limits: &SpaceLimits) -> Remedy {
         is_taken: false,
         // As the file is judged when the next victim is chosen: or it would be chosen for ever.
         is_punched: looked.is_punched || looked.freed_bytes > 0,
+        rewrites: 0,
+        newest_seq: 0,
     };
     let is_worth_moving = after.is_mostly_dead() || is_worth_it(&after, limits);
     let is_little = looked.live_record_bytes.saturating_mul(LIVE_PART) < looked.length;

@@ -16,9 +16,10 @@ pub mod kind;
 pub(crate) mod novkv;
 pub(crate) mod space;
 pub(crate) mod unified;
+pub(crate) mod victims;
 pub(crate) mod wisckey;
 
-use space::FileFigures;
+use victims::VictimPolicy;
 
 /// One way of keeping separated values.
 pub(crate) trait Strategy: Send + Sync {
@@ -46,8 +47,8 @@ pub(crate) trait Strategy: Send + Sync {
         false
     }
 
-    /// Puts files that are worth collecting into the order in which to do so.
-    fn rank(&self, candidates: &mut [FileFigures]);
+    /// Which files garbage collection takes first, and which together.
+    fn victims(&self) -> VictimPolicy;
 }
 
 /// A record in a file under collection.

@@ -6,7 +6,7 @@
 use crate::base::error::Result;
 use crate::values::handle::Handle;
 use crate::values::ref_changes::RefChanges;
-use crate::values::strategy::space::FileFigures;
+use crate::values::strategy::victims::{VictimOrder, VictimPolicy};
 use crate::values::strategy::{Collects, Strategy};
 
 /// The strategy; it has no state.
@@ -38,11 +38,8 @@ impl Strategy for Novkv {
         Collects::ByFacts
     }
 
-    /// The lowest valid rate first: what frees most for what it rewrites.
-    fn rank(&self, candidates: &mut [FileFigures]) {
-        candidates.sort_by(|left, right| {
-            left.live_rate().total_cmp(&right.live_rate()).then_with(|| left.id.cmp(&right.id))
-        });
+    fn victims(&self) -> VictimPolicy {
+        VictimPolicy::plain(VictimOrder::Greedy)
     }
 }
 

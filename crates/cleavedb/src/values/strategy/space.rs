@@ -9,7 +9,8 @@
 //! How much of a file is live is known only up to what compaction has dropped from the index; an
 //! estimate (`values::sample`) says of the rest how much of it has been superseded already.
 //!
-//! Invariants: G1 where collection is due, there is a file to collect or to drop. G2 a file is
+//! Invariants: G1 where collection is urgent, there is a file to collect or to drop, and where it is
+//! due, unless the strategy waits for files that are worth more. G2 a file is
 //! collected only if that frees a share worth the rewriting. G3 only files that grow no more and
 //! that the index knows wholly are touched (rules R8, R9).
 
@@ -26,7 +27,7 @@ const URGENT_PERCENT: u64 = 85;
 const PACED_PERCENT: u64 = 100;
 /// A file is worth collecting if its own share is at least this: half of where collection is due,
 /// so that some file always is when it is due (G1).
-const WORTH_PERCENT: u64 = DUE_PERCENT / 2;
+pub(super) const WORTH_PERCENT: u64 = DUE_PERCENT / 2;
 /// One with holes, of which the rest is hard to get, is worth it only from here on, the most that
 /// G1 allows: if all files were just below it, collection would not be due.
 const PUNCHED_WORTH_PERCENT: u64 = DUE_PERCENT;
@@ -58,6 +59,10 @@ pub(crate) struct FileFigures {
     pub(crate) is_taken: bool,
     /// Whether dead records of it were given back as holes.
     pub(crate) is_punched: bool,
+    /// How often its records were rewritten.
+    pub(crate) rewrites: u32,
+    /// Seq of its newest record; 0 while it grows.
+    pub(crate) newest_seq: Seq,
 }
 
 impl FileFigures {
@@ -80,6 +85,8 @@ impl FileFigures {
             is_settled: state.is_settled(flushed),
             is_taken,
             is_punched: entry.punched.is_some(),
+            rewrites: 0,
+            newest_seq: state.sealed.map_or(0, |values| values.totals.largest_seq),
         }
     }
 
@@ -89,8 +96,17 @@ impl FileFigures {
         let is_dead = entry.is_dead(flushed);
         let live_bytes = if is_dead { 0 } else { file_bytes };
         let is_settled = entry.is_settled(flushed);
-        let (id, is_punched) = (entry.file.id(), false);
-        Self { id, file_bytes, live_bytes, is_dead, is_settled, is_taken, is_punched }
+        Self {
+            id: entry.file.id(),
+            file_bytes,
+            live_bytes,
+            is_dead,
+            is_settled,
+            is_taken,
+            is_punched: false,
+            rewrites: 0,
+            newest_seq: 0,
+        }
     }
 
     /// The figures of a container, whose records are live as far as entries name them and an
@@ -117,8 +133,17 @@ impl FileFigures {
                 (file_bytes as f64 * named.min(live_share.unwrap_or(1.0))) as u64
             }
         };
-        let (is_dead, is_punched) = (files.refs_in(id).0 == 0, false);
-        Self { id, file_bytes, live_bytes, is_dead, is_settled: true, is_taken, is_punched }
+        Self {
+            id,
+            file_bytes,
+            live_bytes,
+            is_dead: files.refs_in(id).0 == 0,
+            is_settled: true,
+            is_taken,
+            is_punched: false,
+            rewrites: files.files_in(id).map(|file| file.epoch).max().unwrap_or(0),
+            newest_seq: entry.totals.largest_seq,
+        }
     }
 
     /// The share of its bytes that is needed (the valid rate).
@@ -260,18 +285,21 @@ pub(crate) fn plan(files: &[FileFigures], limits: &SpaceLimits, strategy: &dyn S
     dead.sort_unstable();
     // Dead files go away by themselves: collection is decided by what they leave.
     let rest: Vec<FileFigures> = open().filter(|file| !file.is_dead).copied().collect();
+    let policy = strategy.victims();
     let mut urgency = Space::of(&rest).urgency(limits);
-    let mut victims: Vec<FileFigures> = rest
-        .iter()
-        .filter(|file| {
-            file.is_mostly_dead() || (urgency > Urgency::None && is_worth_it(file, limits))
-        })
-        .copied()
-        .collect();
-    if !victims.is_empty() {
-        urgency = urgency.max(Urgency::Due);
-    }
-    strategy.rank(&mut victims);
+    let is_chosen = |file: &&FileFigures| match urgency {
+        _ if file.is_mostly_dead() => true,
+        Urgency::None => false,
+        Urgency::Due => policy.is_worth_it_early(file, limits),
+        Urgency::Urgent | Urgency::Paced => is_worth_it(file, limits),
+    };
+    let mut victims: Vec<FileFigures> = rest.iter().filter(is_chosen).copied().collect();
+    urgency = match victims.is_empty() {
+        // It waits for more garbage, in files that are worth it then.
+        true => Urgency::None,
+        false => urgency.max(Urgency::Due),
+    };
+    policy.sort(&mut victims);
     Plan { urgency, dead, victims: victims.into_iter().map(|file| file.id).collect() }
 }
 
@@ -289,16 +317,19 @@ pub(crate) fn worthwhile(
         .filter(|file| file.is_mostly_dead() || is_worth_it(file, limits))
         .copied()
         .collect();
-    strategy.rank(&mut victims);
+    strategy.victims().sort(&mut victims);
     victims.into_iter().map(|file| file.id).collect()
 }
 
 /// Whether collecting a file frees enough of it (G2).
 pub(super) fn is_worth_it(file: &FileFigures, limits: &SpaceLimits) -> bool {
+    is_worth(file, limits, if file.is_punched { PUNCHED_WORTH_PERCENT } else { WORTH_PERCENT })
+}
+
+/// Whether a file's garbage is at least this share of what is allowed beside its live bytes.
+pub(super) fn is_worth(file: &FileFigures, limits: &SpaceLimits, worth_percent: u64) -> bool {
     let garbage = file.garbage_bytes();
-    let own = allowed(file.live_bytes, limits);
-    let worth = if file.is_punched { PUNCHED_WORTH_PERCENT } else { WORTH_PERCENT };
-    garbage > 0 && is_share(garbage, own, worth)
+    garbage > 0 && is_share(garbage, allowed(file.live_bytes, limits), worth_percent)
 }
 
 /// Whether collection would be due if so many bytes more were garbage, and they make a part of that

@@ -4,7 +4,7 @@
 use crate::base::error::{Error, Result};
 use crate::values::handle::Handle;
 use crate::values::ref_changes::RefChanges;
-use crate::values::strategy::space::FileFigures;
+use crate::values::strategy::victims::{VictimOrder, VictimPolicy};
 use crate::values::strategy::{AsksIndex, Collects, Liveness, NewestBase, RecordPlace, Strategy};
 
 /// The strategy; it has no state.
@@ -42,9 +42,8 @@ impl Strategy for Wisckey {
         Collects::ByIndex(self)
     }
 
-    /// Oldest first: what has lived longest without being collected.
-    fn rank(&self, candidates: &mut [FileFigures]) {
-        candidates.sort_unstable_by_key(|file| file.id);
+    fn victims(&self) -> VictimPolicy {
+        VictimPolicy::plain(VictimOrder::OldestFirst)
     }
 }
 

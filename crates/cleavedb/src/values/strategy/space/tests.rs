@@ -14,7 +14,18 @@ fn file(id: u64, file_bytes: u64, live_bytes: u64) -> FileFigures {
     let is_dead = live_bytes == 0;
     let id = FileId(id);
     let (is_settled, is_taken, is_punched) = (true, false, false);
-    FileFigures { id, file_bytes, live_bytes, is_dead, is_settled, is_taken, is_punched }
+    let (rewrites, newest_seq) = (0, id.0);
+    FileFigures {
+        id,
+        file_bytes,
+        live_bytes,
+        is_dead,
+        is_settled,
+        is_taken,
+        is_punched,
+        rewrites,
+        newest_seq,
+    }
 }
 
 fn any_file() -> impl Strategy<Value = FileFigures> {
@@ -27,6 +38,8 @@ fn any_file() -> impl Strategy<Value = FileFigures> {
             is_settled: settled > 1,
             is_taken: taken == 0,
             is_punched: taken % 2 == 1,
+            rewrites: u32::from(settled % 5),
+            newest_seq: id,
         },
     )
 }
