@@ -235,7 +235,11 @@ impl<'a> Survivors<'a> {
         }
         if let Some(superseded_by) = superseded_by {
             self.report_input(superseded_by);
-            self.supersede(seq, kind);
+            // What an entry has hidden, its own superseder hides as well: named so, all versions
+            // of a stripe die of the same one.
+            if superseded_by != self.superseder {
+                self.supersede(seq, kind);
+            }
             return Ok(false);
         }
         if self.superseder != 0 {

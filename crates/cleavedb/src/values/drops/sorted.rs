@@ -23,8 +23,11 @@ pub(crate) struct SortedFacts {
     blocks: Vec<usize>,
     facts: u64,
     smallest: Seq,
-    /// One bit for each fact: whether a record met it.
+    /// One bit for each fact: whether a record met it, as the first one of its subject or, where
+    /// facts are about exact records, as its own.
     met: Vec<u64>,
+    /// Whether a record that meets a fact meets all later ones of its subject, too.
+    are_nested: bool,
 }
 
 impl SortedFacts {
@@ -34,7 +37,8 @@ impl SortedFacts {
         runs: impl Iterator<Item = &'a RunLines<'a>> + Clone,
     ) -> Self {
         let smallest = runs.clone().map(RunLines::smallest).min().unwrap_or(0);
-        let mut merged = Self { smallest, ..Self::default() };
+        let are_nested = kind == FactKind::Superseded;
+        let mut merged = Self { smallest, are_nested, ..Self::default() };
         let mut sources: Vec<_> =
             runs.map(|run| run.clone().filter(move |line| line.0.kind() == kind)).collect();
         let mut heap = BinaryHeap::new();
@@ -61,10 +65,17 @@ impl SortedFacts {
         self.facts
     }
 
-    /// How many of them no record has met.
+    /// How many of them no record has met. Walks over all.
     pub(crate) fn unmet(&self) -> u64 {
-        let met: u64 = self.met.iter().map(|word| u64::from(word.count_ones())).sum();
-        self.facts - met
+        let (mut unmet, mut before, mut is_met) = (0, Subject::EMPTY, false);
+        for (number, (subject, _)) in (0_u64..).zip(self.read_at(0)) {
+            let word = self.met.get((number / 64) as usize).copied().unwrap_or(0);
+            is_met &= self.are_nested && subject == before;
+            is_met |= word >> (number % 64) & 1 == 1;
+            unmet += u64::from(!is_met);
+            before = subject;
+        }
+        unmet
     }
 
     /// Bytes of memory.
@@ -78,56 +89,44 @@ impl SortedFacts {
     /// The smallest seq above `seq` that a fact about the subject has. A record meets all facts
     /// of a larger seq.
     pub(crate) fn smallest_above(&mut self, subject: &Subject, seq: Seq) -> Option<Seq> {
-        let mut found = None;
-        self.visit(subject, |of_fact| {
-            // Strictly: a version does not supersede itself (rule R1).
-            let is_met = of_fact > seq;
-            if is_met && found.is_none() {
-                found = Some(of_fact);
-            }
-            is_met
-        });
-        found
+        // Strictly: a version does not supersede itself (rule R1).
+        self.first_from(subject, seq.saturating_add(1))
     }
 
     /// Whether a fact is about exactly this subject and seq.
     pub(crate) fn has(&mut self, subject: &Subject, seq: Seq) -> bool {
-        let mut found = false;
-        self.visit(subject, |of_fact| {
-            found |= of_fact == seq;
-            of_fact == seq
-        });
-        found
+        self.first_from(subject, seq) == Some(seq)
     }
 
-    /// Shows the seqs of the facts about a subject, ascending; notes which were met.
-    fn visit(&mut self, subject: &Subject, mut meets: impl FnMut(Seq) -> bool) {
-        // Facts about the subject may begin in the block before the first that begins with it.
-        let behind = self.blocks.partition_point(|&at| self.subject_at(at) < *subject);
-        let block = behind.saturating_sub(1);
-        let Some(&at) = self.blocks.get(block) else { return };
-        let mut lines = LineReader::new(Reader::new(self.bytes.get(at..).unwrap_or_default()));
-        let mut number = block as u64 * BLOCK_LINES;
-        while !lines.is_empty() {
-            let Ok(line) = lines.next_line() else { break };
-            if lines.subject > *subject {
-                break;
-            }
-            if lines.subject == *subject
-                && meets(self.smallest + line.seq_delta)
-                && let Some(word) = self.met.get_mut((number / 64) as usize)
-            {
-                *word |= 1 << (number % 64);
-            }
-            number += 1;
+    /// The smallest seq from `seq` on that a fact about the subject has; notes that it was met.
+    fn first_from(&mut self, subject: &Subject, seq: Seq) -> Option<Seq> {
+        // The fact stands in the last block that begins before it, or begins the next one.
+        let wanted = (*subject, seq);
+        let begins_before = |&at: &usize| self.read_at(at).next().is_some_and(|l| l < wanted);
+        let block = self.blocks.partition_point(begins_before).saturating_sub(1);
+        let number = block as u64 * BLOCK_LINES;
+        let lines = self.read_at(*self.blocks.get(block)?);
+        // One line more than the block's: all before it may be smaller.
+        let found = lines.take(BLOCK_LINES as usize + 1).enumerate().find(|(_, l)| *l >= wanted);
+        let (behind, (_, found)) = found.filter(|(_, line)| line.0 == *subject)?;
+        let number = number + behind as u64;
+        if let Some(word) = self.met.get_mut((number / 64) as usize) {
+            *word |= 1 << (number % 64);
         }
+        Some(found)
     }
 
-    fn subject_at(&self, at: usize) -> Subject {
+    /// The facts from the beginning of a block to its end, and the first one of the next block.
+    fn read_at(&self, at: usize) -> impl Iterator<Item = Line> + '_ {
         let mut lines = LineReader::new(Reader::new(self.bytes.get(at..).unwrap_or_default()));
-        let read = lines.next_line();
-        debug_assert!(read.is_ok(), "a block begins with a line");
-        lines.subject
+        std::iter::from_fn(move || {
+            if lines.is_empty() {
+                return None;
+            }
+            let line = lines.next_line();
+            debug_assert!(line.is_ok(), "a block holds lines");
+            Some((lines.subject, self.smallest + line.ok()?.seq_delta))
+        })
     }
 
     fn push(&mut self, before: &Subject, line: &Line) {
