@@ -108,6 +108,17 @@ impl Dataset {
         hexadecimal(self.place(item))
     }
 
+    /// The keys that all items lie between: from the first, inclusive, to the second, exclusive.
+    #[must_use]
+    pub fn bounds(&self) -> ([u8; KEY_BYTES], [u8; KEY_BYTES]) {
+        let mut end = hexadecimal(u64::MAX);
+        if let Some(first) = end.first_mut() {
+            // The first letter that is no digit.
+            *first = b'g';
+        }
+        (hexadecimal(0), end)
+    }
+
     /// A key that no item has, close above `item`'s (D3).
     #[must_use]
     pub fn missing_key(&self, item: u64) -> [u8; KEY_BYTES] {

@@ -4,10 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::tuning::Tuning;
+
+/// Deletes in one batch where a range is removed key by key.
+const RANGE_BATCH: usize = 1_000;
 
 /// How to open an engine. An engine that lacks a setting ignores it and says so in its notes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -82,6 +85,8 @@ pub struct Collection {
     pub bytes_moved: u64,
     /// Files whose valid values were written again.
     pub files: u64,
+    /// Bytes written to files for it, where the engine keeps an account of them by purpose.
+    pub bytes_written: u64,
 }
 
 impl Collection {
@@ -93,6 +98,7 @@ impl Collection {
             index_writes: self.index_writes.saturating_sub(earlier.index_writes),
             bytes_moved: self.bytes_moved.saturating_sub(earlier.bytes_moved),
             files: self.files.saturating_sub(earlier.files),
+            bytes_written: self.bytes_written.saturating_sub(earlier.bytes_written),
         }
     }
 }
@@ -119,6 +125,25 @@ pub fn overwrite(value: &mut Vec<u8>, place: usize, part: &[u8]) {
     }
     if let Some(old) = value.get_mut(place..end) {
         old.copy_from_slice(part);
+    }
+}
+
+/// What [`Engine::delete_range`] is where an engine has no such call.
+///
+/// # Errors
+/// The engine's.
+pub fn delete_keys<E: Engine + ?Sized>(engine: &E, from: &[u8], to: &[u8]) -> Result<()> {
+    let mut batch = engine.batch();
+    let mut begin = from.to_vec();
+    loop {
+        let mut keys = Vec::new();
+        engine.scan(&begin, false, RANGE_BATCH, &mut |key, _| keys.push(key.to_vec()))?;
+        keys.retain(|key| key.as_slice() < to);
+        keys.iter().for_each(|key| batch.delete(key));
+        batch.commit()?;
+        // The next one begins just behind, not at keys that are deleted already.
+        let Some(last) = keys.pop() else { return Ok(()) };
+        begin = [last.as_slice(), &[0]].concat();
     }
 }
 
@@ -163,6 +188,33 @@ pub trait Engine: Send + Sync {
         self.get(key, &mut |value| new.extend_from_slice(value))?;
         overwrite(&mut new, place, part);
         self.put(key, &new)
+    }
+
+    /// Removes all keys from `from` (inclusive) up to `to` (exclusive), in one call or, where the
+    /// engine has none, in batches of deletes.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        delete_keys(self, from, to)
+    }
+
+    /// Drops the keyspace with everything in it; only [`Engine::stats`] may be called then.
+    ///
+    /// # Errors
+    /// The engine's; that it has no keyspaces.
+    fn drop_keyspace(&self) -> Result<()> {
+        bail!("{} has no keyspace to drop", self.name())
+    }
+
+    /// Compacts everything to the bottom and waits. Where the engine has no such call, what is in
+    /// memory is written out and background work waited for.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn compact(&self) -> Result<()> {
+        self.flush()?;
+        self.settle()
     }
 
     /// Calls `found` with the value of `key`, if there is one, and says whether there is.

@@ -154,6 +154,23 @@ pub fn peak_memory_bytes() -> u64 {
     kernel_figure("/proc/self/status", "VmHWM") * 1024
 }
 
+/// Resident memory this process has now; 0 where the kernel does not tell.
+#[must_use]
+pub fn resident_memory_bytes() -> u64 {
+    kernel_figure("/proc/self/status", "VmRSS") * 1024
+}
+
+/// Bytes that a folder takes on the device, room set aside ahead included.
+#[must_use]
+pub fn folder_bytes(dir: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+    entries
+        .flatten()
+        .filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)))
+        .map(|(path, data)| if data.is_dir() { folder_bytes(&path) } else { data.blocks() * 512 })
+        .sum()
+}
+
 /// Bytes this process has caused the device to read and write so far.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct DeviceBytes {

@@ -7,6 +7,7 @@
 
 pub(crate) mod curves;
 pub(crate) mod plots;
+pub(crate) mod series;
 mod tables;
 
 use std::fmt::Write as _;

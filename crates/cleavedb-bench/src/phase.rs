@@ -87,6 +87,14 @@ pub enum Phase {
     BareWritesDirect,
     /// No engine: random pages of 4 KiB past the page cache, one at a time for each thread.
     BareReads,
+    /// All items are deleted in one call for their range.
+    DeleteRange,
+    /// The keyspace with all items is dropped. Nothing but resting can follow.
+    DropKeyspace,
+    /// Everything is compacted to the bottom, by one call.
+    Compact,
+    /// Nothing is called: the engine is left to itself until its files change no more.
+    Rest,
 }
 
 impl Phase {
@@ -121,7 +129,7 @@ impl Phase {
     ];
 
     /// Phases that only the papers' experiments need; `all` leaves them out.
-    pub const EXPERIMENTS: [Self; 12] = [
+    pub const EXPERIMENTS: [Self; 16] = [
         Self::FillReplace,
         Self::DeleteOnce,
         Self::ReadSeq,
@@ -134,6 +142,10 @@ impl Phase {
         Self::BareWrites,
         Self::BareWritesDirect,
         Self::BareReads,
+        Self::DeleteRange,
+        Self::DropKeyspace,
+        Self::Compact,
+        Self::Rest,
     ];
 
     /// Every phase there is, in the order that the seeds of their choices have.
@@ -194,6 +206,10 @@ impl Phase {
             Self::BareWrites => "barewrites",
             Self::BareWritesDirect => "barewritesdirect",
             Self::BareReads => "barereads",
+            Self::DeleteRange => "deleterange",
+            Self::DropKeyspace => "dropkeyspace",
+            Self::Compact => "compact",
+            Self::Rest => "rest",
         }
     }
 
@@ -205,6 +221,7 @@ impl Phase {
             Self::SeekRandom | Self::SeekReverse => "seeks",
             Self::MultiGet | Self::MultiGetOnce => "keys",
             Self::BareReads => "pages",
+            Self::Rest => "looks",
             _ => "operations",
         }
     }
@@ -240,6 +257,9 @@ impl Phase {
                 | Self::OverwriteComposite
                 | Self::MixPut
                 | Self::MixMerge
+                | Self::DeleteRange
+                | Self::DropKeyspace
+                | Self::Compact
         )
     }
 

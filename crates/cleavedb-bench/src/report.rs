@@ -102,6 +102,12 @@ pub struct PhaseReport {
     pub disk_bytes_max: u64,
     /// Most bytes of files with values apart at any look.
     pub value_file_bytes_max: u64,
+    /// Sizes at even intervals of operations, or whenever they had changed while resting; empty
+    /// where nothing was to be looked at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<Sample>,
+    /// Bytes the engine says it wrote in this phase, settling included; 0 where it does not tell.
+    pub engine_bytes_written: u64,
     /// What the engine counted of its reads in this phase, by name, where it was asked to.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub read_counters: BTreeMap<String, u64>,
@@ -126,6 +132,25 @@ pub struct PhaseReport {
     pub memory_bytes: u64,
 }
 
+/// Sizes of a store at one moment of a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Sample {
+    /// Steps of the phase done until then.
+    pub operations: u64,
+    /// Seconds since the phase began.
+    pub seconds: f64,
+    /// Bytes that the store's folder takes on the device, room set aside ahead included.
+    pub folder_bytes: u64,
+    /// Bytes of all files, by the engine's account.
+    pub disk_bytes: u64,
+    /// Bytes of files with values apart, by the engine's account; 0 where it has or tells none.
+    pub value_file_bytes: u64,
+    /// Bytes of the valid records in them, as far as the engine knows.
+    pub value_live_bytes: u64,
+    /// Bytes the engine wrote since it was opened, by its own account.
+    pub bytes_written: u64,
+}
+
 /// A whole run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -143,6 +168,25 @@ pub struct Report {
     pub engine_stats: serde_json::Value,
     /// Most memory the process had at any time of its life.
     pub peak_memory_bytes: u64,
+    /// Resident memory of the process at the end, the engine still open.
+    pub resident_memory_bytes: u64,
+}
+
+impl Report {
+    /// One of a plan of which nothing has been run yet.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            engine: plan.engine.clone(),
+            engine_settings: String::new(),
+            plan: plan.clone(),
+            device: None,
+            phases: Vec::new(),
+            engine_stats: serde_json::Value::Null,
+            peak_memory_bytes: 0,
+            resident_memory_bytes: 0,
+        }
+    }
 }
 
 impl fmt::Display for Report {

@@ -5,9 +5,12 @@
 //! - R2: a phase's seconds end with its last operation; what the engine still owes is waited for
 //!   afterwards and reported as settling, and counts in processor time and bytes written.
 //! - R3: a time limit ends any phase but a load: what follows needs the load whole.
+//! - R4: looks at sizes are between calls: their time is in no latency.
 
 mod bare;
 mod drive;
+mod rest;
+mod samples;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -25,10 +28,12 @@ use crate::engine::{Engine, EngineStats, Settings};
 use crate::engines;
 use crate::measure::{
     DeviceBytes, Latencies, Timeline, peak_memory_bytes, phase_boundary, processor_time,
+    resident_memory_bytes,
 };
 use crate::phase::Phase;
-use crate::report::{PhaseReport, Report};
+use crate::report::{PhaseReport, Report, Sample};
 use crate::runner::bare::Bare;
+use crate::runner::samples::Samples;
 use crate::workload::{Generator, Mix, Shape};
 
 /// How often the observer hears of progress.
@@ -79,6 +84,16 @@ pub struct Plan {
     /// for after the phase, and the engine is not closed.
     #[serde(default)]
     pub abandoned: bool,
+    /// Whether the engine is left to itself after the phase: nothing is flushed, and no background
+    /// work waited for.
+    #[serde(default)]
+    pub unaided: bool,
+    /// How often sizes are looked at during a phase, at even intervals of its operations.
+    #[serde(default)]
+    pub samples: u64,
+    /// Seconds without a change of the store's files that end a rest.
+    #[serde(default)]
+    pub stable_seconds: f64,
     /// Whether instructions are being counted: then nothing looks at the engine during a phase.
     #[serde(default)]
     pub counted: bool,
@@ -108,6 +123,9 @@ impl Default for Plan {
             device_bytes: Probe::default().file_bytes,
             device_seconds: Probe::default().read_time.as_secs_f64(),
             abandoned: false,
+            unaided: false,
+            samples: 0,
+            stable_seconds: 1.0,
             counted: false,
             settings: Settings::default(),
         }
@@ -175,23 +193,27 @@ pub fn run_steps(
     dir: &Path,
     observer: &mut dyn Observer,
 ) -> Result<Report> {
-    let only_device = steps.iter().flat_map(|step| &step.phases).all(|p| *p == Phase::Device);
-    let mut report = Report {
-        engine: plan.engine.clone(),
-        engine_settings: String::new(),
-        plan: plan.clone(),
-        device: None,
-        phases: Vec::new(),
-        engine_stats: serde_json::Value::Null,
-        peak_memory_bytes: 0,
-    };
-    if only_device {
-        report.device = Some(probe_device(plan, dir, observer)?);
-        return Ok(report);
+    if steps.iter().flat_map(|step| &step.phases).all(|phase| *phase == Phase::Device) {
+        let device = Some(probe_device(plan, dir, observer)?);
+        return Ok(Report { device, ..Report::of(plan) });
     }
     let engine = engines::open(&plan.engine, dir, &plan.settings)?;
-    report.engine = engine.name();
-    report.engine_settings = engine.settings();
+    run_opened(engine, plan, steps, dir, observer)
+}
+
+/// The same on a store that is open.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_opened(
+    engine: Box<dyn Engine>,
+    plan: &Plan,
+    steps: &[Plan],
+    dir: &Path,
+    observer: &mut dyn Observer,
+) -> Result<Report> {
+    let (name, engine_settings) = (engine.name(), engine.settings());
+    let mut report = Report { engine: name, engine_settings, ..Report::of(plan) };
     let data =
         Dataset::new(plan.num, plan.value_bytes, plan.seed).with_mixed_sizes(plan.mixed_values);
     let items = AtomicU64::new(plan.num.max(1));
@@ -202,13 +224,15 @@ pub fn run_steps(
             continue;
         }
         let engine = engine.as_ref();
-        let stage = Stage { plan, phase, engine, data: &data, items: &items, bare: &bare };
+        let (data, items, bare) = (&data, &items, &bare);
+        let stage = Stage { plan, phase, engine, dir, data, items, bare };
         let figures = stage.run(observer).with_context(|| format!("phase {phase}"))?;
         report.phases.push(figures);
         observer.finished(phase);
     }
     report.engine_stats = engine.stats().detail;
     report.peak_memory_bytes = peak_memory_bytes();
+    report.resident_memory_bytes = resident_memory_bytes();
     if plan.abandoned {
         // Its threads go on until the process ends, which is to be soon.
         std::mem::forget(engine);
@@ -253,6 +277,7 @@ struct Outcome {
     long: watch::Long,
     /// Of all threads together; empty for one of them.
     timeline: Timeline,
+    samples: Vec<Sample>,
     /// When the last call came back: a thread takes time to end, and its end is noticed late.
     ended: Option<Instant>,
     /// Whether the time was up before the steps were.
@@ -264,17 +289,29 @@ struct Stage<'a> {
     plan: &'a Plan,
     phase: Phase,
     engine: &'a dyn Engine,
+    /// The store's folder.
+    dir: &'a Path,
     data: &'a Dataset,
     items: &'a AtomicU64,
     bare: &'a Bare,
 }
 
 /// What the threads of a phase share.
-struct Progress {
+struct Progress<'a> {
     start: Instant,
     deadline: Option<Instant>,
     steps: AtomicU64,
     stop: AtomicBool,
+    /// Looks at sizes, where there are to be any.
+    samples: Option<Samples<'a>>,
+}
+
+impl Progress<'_> {
+    /// Counts steps of a thread; says whether it looked at sizes, which are due now and then.
+    fn advance(&self, steps: u64) -> bool {
+        let before = self.steps.fetch_add(steps, Ordering::Relaxed);
+        self.samples.as_ref().is_some_and(|samples| samples.look(before, before + steps))
+    }
 }
 
 impl Stage<'_> {
@@ -332,6 +369,8 @@ impl Stage<'_> {
             value_file_bytes_max: seen.values_max,
             waits: seen.waits,
             read_counters: read_counters(stats_before.read_counters, &stats),
+            samples: outcome.samples,
+            engine_bytes_written: stats.bytes_written.saturating_sub(stats_before.bytes_written),
             disk_bytes: stats.disk_bytes,
             value_file_bytes: stats.value_file_bytes,
             value_live_bytes: stats.value_live_bytes,
@@ -349,7 +388,7 @@ impl Stage<'_> {
         if self.phase.is_bare() {
             return self.bare.finish(self.phase);
         }
-        if !self.phase.writes() || self.plan.abandoned {
+        if !self.phase.writes() || self.plan.abandoned || self.plan.unaided {
             return Ok(0.0);
         }
         observer.settling(self.phase);
@@ -368,12 +407,19 @@ impl Stage<'_> {
     ) -> Result<Outcome> {
         let limit = self.plan.seconds.filter(|_| !self.phase.loads());
         let limit = limit.and_then(|s| Duration::try_from_secs_f64(s).ok());
+        let sampled = self.plan.samples > 0 || self.phase == Phase::Rest;
+        let every = self.plan.shape().steps(self.phase) / self.plan.samples.max(1);
+        let samples = sampled.then(|| Samples::new(self.engine, self.dir, start, every));
         let progress = Progress {
             start,
             deadline: limit.and_then(|limit| start.checked_add(limit)),
             steps: AtomicU64::new(0),
             stop: AtomicBool::new(false),
+            samples,
         };
+        if let Some(samples) = &progress.samples {
+            samples.take(0);
+        }
         let mut timeline = Timeline::default();
         let caller = std::thread::current();
         let outcomes: Vec<Result<Outcome>> = std::thread::scope(|scope| {
@@ -402,8 +448,10 @@ impl Stage<'_> {
             };
             workers.into_iter().map(join).collect()
         });
-        timeline.look(start.elapsed().as_secs_f64(), progress.steps.load(Ordering::Relaxed));
-        let mut sum = Outcome { timeline, ..Outcome::default() };
+        let steps = progress.steps.load(Ordering::Relaxed);
+        timeline.look(start.elapsed().as_secs_f64(), steps);
+        let samples = progress.samples.map(|samples| samples.finish(steps)).unwrap_or_default();
+        let mut sum = Outcome { timeline, samples, ..Outcome::default() };
         for outcome in outcomes {
             let outcome = outcome?;
             sum.latencies.merge(&outcome.latencies);
@@ -420,7 +468,10 @@ impl Stage<'_> {
         Ok(sum)
     }
 
-    fn thread(&self, thread: usize, progress: &Progress) -> Result<Outcome> {
+    fn thread(&self, thread: usize, progress: &Progress<'_>) -> Result<Outcome> {
+        if self.phase == Phase::Rest {
+            return rest::rest(self.plan, thread, progress);
+        }
         if self.phase.is_bare() {
             return self.bare.thread(self.phase, &self.plan.shape(), thread, progress);
         }

@@ -47,6 +47,12 @@ pub enum Step {
     },
     /// Delete an item.
     Delete(u64),
+    /// Delete all items in one call.
+    DeleteRange,
+    /// Drop the keyspace.
+    DropKeyspace,
+    /// Compact everything.
+    Compact,
     /// Add one to a counter.
     Add(u64),
     /// Read a counter, which may not be there yet.
@@ -118,7 +124,8 @@ impl Shape {
     #[must_use]
     pub fn steps(&self, phase: Phase) -> u64 {
         match phase {
-            Phase::Device => 0,
+            Phase::Device | Phase::Rest => 0,
+            Phase::DeleteRange | Phase::DropKeyspace | Phase::Compact => 1,
             Phase::FillReplace | Phase::BareWrites | Phase::BareWritesDirect => self.num,
             phase if phase.fills() => self.num,
             Phase::Scan | Phase::ScanReverse => self.num.div_ceil(self.scan_pairs.max(1) as u64),
@@ -275,9 +282,14 @@ impl Iterator for Generator<'_> {
         let index = self.range.next()?;
         let phase = self.phase;
         let step = match phase {
-            Phase::Device | Phase::BareWrites | Phase::BareWritesDirect | Phase::BareReads => {
-                return None;
-            }
+            Phase::Device
+            | Phase::BareWrites
+            | Phase::BareWritesDirect
+            | Phase::BareReads
+            | Phase::Rest => return None,
+            Phase::DeleteRange => Step::DeleteRange,
+            Phase::DropKeyspace => Step::DropKeyspace,
+            Phase::Compact => Step::Compact,
             Phase::FillSeq => self.put(index),
             Phase::FillRandom | Phase::FillBatch => self.put(self.order.apply(index)),
             Phase::FillSorted => self.put_sorted(index),

@@ -168,6 +168,18 @@ impl Engine for Cleave {
         Ok(self.pairs.merge(key, operators::encode_patch(u32::try_from(place)?, part)?)?)
     }
 
+    fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        Ok(self.pairs.delete_range(from..to)?)
+    }
+
+    fn drop_keyspace(&self) -> Result<()> {
+        Ok(self.db.drop_keyspace(KEYSPACE)?)
+    }
+
+    fn compact(&self) -> Result<()> {
+        Ok(self.db.compact()?)
+    }
+
     fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let value = self.pairs.get(key)?;
         if let Some(value) = &value {
@@ -239,6 +251,7 @@ impl Engine for Cleave {
                 index_writes: stats.collection.index_writes,
                 bytes_moved: stats.collection.bytes_moved,
                 files: stats.collection.files_collected,
+                bytes_written: stats.bytes_written.get("gc").copied().unwrap_or(0),
             }),
             memory_bytes: self.db.memory_usage().get("total").copied().unwrap_or(0),
             // Its statistics are kept always, and are all in the detail.

@@ -22,7 +22,8 @@ const KILL_SIGNAL: i32 = 9;
 /// What to reproduce.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// The paper: wisckey, novkv, wayfinder, kdsep or flexdb; or values, which has none.
+    /// The paper: wisckey, novkv, wayfinder, kdsep or flexdb; or values or unified, which have
+    /// none.
     pub name: String,
     /// By what the paper's numbers of items and operations and its memory are multiplied.
     #[arg(long, default_value_t = 0.000_1)]

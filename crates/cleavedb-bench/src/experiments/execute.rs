@@ -12,9 +12,10 @@ use super::inserts::{self, Inserts, Way};
 use super::{Experiment, Part, Step};
 use crate::data::Dataset;
 use crate::distribution::Permutation;
-use crate::engine::Settings;
+use crate::engine::{Engine, Settings};
 use crate::engines;
-use crate::runner::{Plan, Silent, run_steps};
+use crate::measure::resident_memory_bytes;
+use crate::runner::{Plan, Silent, run_opened, run_steps};
 
 /// Steps of a part up to its end or to a crash, on one engine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -124,24 +125,37 @@ pub fn run_stretch(stretch: &Stretch, dir: &Path) -> Result<Value> {
         name_report(&mut value, stretch, None);
         return Ok(value);
     }
-    // Opened once more for the time alone: a run has other things to do first.
-    let recovered =
-        if stretch.recovers { Some(recover(stretch, dir).with_context(what)?) } else { None };
-    let report = run_steps(&stretch.plan, &stretch.steps, dir, &mut Silent).with_context(what)?;
-    let mut value = serde_json::to_value(&report)?;
+    let (plan, steps) = (&stretch.plan, &stretch.steps);
+    let mut recovered = None;
+    let report = if stretch.recovers {
+        let (engine, found) = recover(stretch, dir).with_context(what)?;
+        recovered = Some(found);
+        run_opened(engine, plan, steps, dir, &mut Silent)
+    } else {
+        run_steps(plan, steps, dir, &mut Silent)
+    };
+    let mut value = serde_json::to_value(&report.with_context(what)?)?;
     name_report(&mut value, stretch, recovered);
     Ok(value)
 }
 
-/// Seconds from opening a store that was left by a crash to having it open, and to having read
-/// what was stored last.
-#[derive(Clone, Copy, Debug)]
+/// What opening a store took that was left by a crash.
+#[derive(Clone, Debug, Serialize)]
 struct Recovered {
+    /// Seconds from opening it to having it open.
     open_seconds: f64,
+    /// Seconds from opening it to having read what was stored last.
     first_get_seconds: f64,
+    /// Resident memory of the process before opening and after that get.
+    resident_bytes: [u64; 2],
+    /// Memory the engine says it uses after that get.
+    memory_bytes: u64,
+    /// The engine's statistics after that get.
+    opened: Value,
 }
 
-fn recover(stretch: &Stretch, dir: &Path) -> Result<Recovered> {
+/// Opens the store, which stays open, with all that is measured of it.
+fn recover(stretch: &Stretch, dir: &Path) -> Result<(Box<dyn Engine>, Recovered)> {
     let plan = &stretch.plan;
     let data = Dataset::new(plan.num, plan.value_bytes, plan.seed);
     let num = plan.num.max(1);
@@ -150,6 +164,7 @@ fn recover(stretch: &Stretch, dir: &Path) -> Result<Recovered> {
     if stretch.forgets {
         forget_files(dir).context("emptying the page cache of the store")?;
     }
+    let resident = resident_memory_bytes();
     let before = Instant::now();
     let engine = engines::open(&plan.engine, dir, &plan.settings)?;
     let open_seconds = before.elapsed().as_secs_f64();
@@ -157,7 +172,15 @@ fn recover(stretch: &Stretch, dir: &Path) -> Result<Recovered> {
     engine.get(&key, &mut |value| right = data.is_value_of(&key, value))?;
     let first_get_seconds = before.elapsed().as_secs_f64();
     ensure!(right, "key {} is lost or wrong after the crash", key.escape_ascii());
-    Ok(Recovered { open_seconds, first_get_seconds })
+    let (resident_read, stats) = (resident_memory_bytes(), engine.stats());
+    let recovered = Recovered {
+        open_seconds,
+        first_get_seconds,
+        resident_bytes: [resident, resident_read],
+        memory_bytes: stats.memory_bytes,
+        opened: stats.detail,
+    };
+    Ok((engine, recovered))
 }
 
 /// Syncs the files of a store, and has the page cache forget them.
@@ -184,10 +207,11 @@ fn name_report(report: &mut Value, stretch: &Stretch, recovered: Option<Recovere
         fields.insert("part".to_owned(), json!(stretch.part));
         fields.insert("contender".to_owned(), json!(stretch.plan.engine));
         fields.insert("labels".to_owned(), json!(stretch.labels));
-        let open_seconds = recovered.map(|times| times.open_seconds);
+        let open_seconds = recovered.as_ref().map(|found| found.open_seconds);
         fields.insert("open_seconds".to_owned(), json!(open_seconds));
-        let first_get_seconds = recovered.map(|times| times.first_get_seconds);
+        let first_get_seconds = recovered.as_ref().map(|found| found.first_get_seconds);
         fields.insert("first_get_seconds".to_owned(), json!(first_get_seconds));
+        fields.insert("recovered".to_owned(), json!(recovered));
     }
 }
 

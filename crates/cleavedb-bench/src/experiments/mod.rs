@@ -1,6 +1,7 @@
 //! The experiments of the five papers that CleaveDB learns from, as data: parts with the papers'
 //! sizes, thresholds and phases, over the same runner and engines as every other measurement. One
-//! more, `values`, has no paper: it holds values stored apart against what the device can do.
+//! more, `values`, has no paper: it holds values stored apart against what the device can do. Nor
+//! has `unified`: it watches stores over time, under updates, deletes, scans and after a kill.
 //!
 //! - X1: pair sizes, ratios, thresholds and thread counts are the paper's; numbers of items and
 //!   operations, and sizes of memory and files, are the paper's times one factor, with a least
@@ -21,6 +22,7 @@ mod page;
 mod reads;
 mod sections;
 mod table;
+mod unified;
 mod values;
 mod wayfinder;
 mod wisckey;
@@ -178,6 +180,10 @@ pub enum Need {
     Files,
     /// A bound on the bytes of files with values apart.
     SpaceBound,
+    /// No such bound.
+    Unbounded,
+    /// Keyspaces that can be dropped.
+    Keyspaces,
 }
 
 /// Where a part stands among others that differ in one figure: they make a curve.
@@ -301,7 +307,14 @@ impl Part {
             Need::SpaceBound if !is_cleavedb => {
                 Some("no bound on the size of files with values apart")
             }
-            Need::Files | Need::CleaningOff | Need::CleaningLate | Need::SpaceBound => None,
+            Need::Unbounded if is_cleavedb => Some("its bounds are parts of their own"),
+            Need::Keyspaces if !is_cleavedb => Some("no keyspace that could be dropped"),
+            Need::Files
+            | Need::CleaningOff
+            | Need::CleaningLate
+            | Need::SpaceBound
+            | Need::Unbounded
+            | Need::Keyspaces => None,
         })
     }
 }
@@ -324,7 +337,8 @@ pub struct Experiment {
 }
 
 /// Names of the experiments.
-pub const NAMES: [&str; 6] = ["wisckey", "novkv", "wayfinder", "kdsep", "flexdb", "values"];
+pub const NAMES: [&str; 7] =
+    ["wisckey", "novkv", "wayfinder", "kdsep", "flexdb", "values", "unified"];
 
 /// The experiments of the paper called `name`.
 ///
@@ -338,6 +352,7 @@ pub fn find(name: &str, scale: Scale) -> Result<Experiment> {
         "kdsep" => kdsep::experiment(scale),
         "flexdb" => flexdb::experiment(scale),
         "values" => values::experiment(scale),
+        "unified" => unified::experiment(scale),
         _ => bail!("there is no experiment '{name}'; choose one of {}", NAMES.join(", ")),
     })
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::execute::{Came, PartResult};
 use super::table::labelled;
+use super::unified;
 use crate::page::curves::curve;
 use crate::page::plots::{Line, bars};
 use crate::page::{HEAD, escape, machine};
@@ -22,6 +23,9 @@ pub(super) fn page(text: &str, results: &[PartResult]) -> Result<String> {
     out.push_str("<h2>Plots</h2>\n<p>Logarithmic scales upwards.</p>\n<div class=plots>");
     for plot in curves(results) {
         out.push_str(&curve(&plot.title, &plot.axis, &plot.lines)?);
+    }
+    for series in unified::plots(results) {
+        out.push_str(&series.svg()?);
     }
     for result in results.iter().filter(|result| result.part.curve.is_none()) {
         let title = format!("{}: operations a second", result.part.name);

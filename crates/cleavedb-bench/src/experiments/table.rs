@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::execute::{Came, PartResult};
-use super::{Experiment, KEY_BYTES, Part, Scale, novkv, reads, sections};
+use super::{Experiment, KEY_BYTES, Part, Scale, novkv, reads, sections, unified};
 use crate::report::bytes;
 
 const HEADING: &str = "\
@@ -48,6 +48,9 @@ pub fn markdown(experiment: &Experiment, scale: Scale, results: &[PartResult]) -
     out.push_str(&sections::markdown(results));
     if experiment.name == "novkv" {
         out.push_str(&novkv::ratios(results));
+    }
+    if experiment.name == "unified" {
+        out.push_str(&unified::tables(results));
     }
     out.push_str(&accounts(results));
     out

@@ -307,8 +307,10 @@ fn every_part_runs_on_the_map() {
 }
 
 #[test]
-fn the_strategies_are_compared_by_an_experiment_of_their_own() {
-    runs_everything("novkv", "cleavedb-novkv");
+fn the_strategies_are_compared_by_experiments_of_their_own() {
+    for engine in ["cleavedb-novkv", "cleavedb-unified"] {
+        ["novkv", "unified"].iter().for_each(|name| runs_everything(name, engine));
+    }
 }
 
 #[test]

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 
 use crate::engine::{EngineStats, Settings, WriteBatch};
-use crate::measure::processor_time;
+use crate::measure::{folder_bytes, processor_time};
 
 /// Locks for read-modify-write; enough that threads seldom meet.
 const STRIPES: usize = 256;
@@ -205,16 +204,6 @@ pub(super) fn resolved(
         }
     }
     Ok(())
-}
-
-/// Bytes that a folder takes on the device.
-pub(super) fn folder_bytes(dir: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
-    entries
-        .flatten()
-        .filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)))
-        .map(|(path, data)| if data.is_dir() { folder_bytes(&path) } else { data.blocks() * 512 })
-        .sum()
 }
 
 /// What can be said of an engine that counts nothing itself.

@@ -8,6 +8,8 @@ use std::io::Write as _;
 use super::*;
 use crate::engine::Settings;
 use crate::engines;
+use crate::phase::Phase;
+use crate::runner::{Plan, Silent, run};
 use crate::selftest::{SelfTest, check};
 use crate::tuning::Tuning;
 
@@ -37,6 +39,26 @@ fn passes(name: &str) {
         assert_eq!((passed.calls, passed.reopened), (3 * calls, 3), "{name}");
         assert!(!passed.engine.is_empty() && passed.pairs > 50, "{passed:?}");
     }
+    deletes_a_range_and_compacts(name);
+}
+
+fn deletes_a_range_and_compacts(name: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let phases = vec![
+        Phase::FillRandom,
+        Phase::DeleteRange,
+        Phase::ReadRandom,
+        Phase::FillSeq,
+        Phase::Compact,
+        Phase::ReadRandom,
+    ];
+    let settings = Settings { memory_budget: 32 << 20, ..Settings::default() };
+    // More than one batch, where a range is deleted key by key.
+    let plan = Plan { engine: name.to_owned(), phases, num: 2_500, settings, ..Plan::default() };
+    let report = run(&plan, &dir.path().join("db"), &mut Silent).unwrap();
+    let found = report.phases.iter().map(|phase| (phase.operations, phase.found));
+    let expected = [(2_500, 0), (1, 0), (2_500, 0), (2_500, 0), (1, 0), (2_500, 2_500)];
+    assert_eq!(found.collect::<Vec<_>>(), expected, "{name}");
 }
 
 macro_rules! each {

@@ -116,7 +116,7 @@ impl Bare {
         phase: Phase,
         shape: &Shape,
         thread: usize,
-        progress: &Progress,
+        progress: &Progress<'_>,
     ) -> Result<Outcome> {
         let share = shape.share(phase, thread);
         let mut work = Work { outcome: Outcome::default(), progress, since_look: 0, before: None };
@@ -199,7 +199,7 @@ fn mixed(thread: usize) -> u64 {
 /// What one thread has done so far.
 struct Work<'a> {
     outcome: Outcome,
-    progress: &'a Progress,
+    progress: &'a Progress<'a>,
     since_look: u64,
     before: Option<Instant>,
 }

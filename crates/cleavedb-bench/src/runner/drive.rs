@@ -64,7 +64,11 @@ impl<'a> Driver<'a> {
     }
 
     /// Takes every step until the generator or the time is up.
-    pub(super) fn run(mut self, mut steps: Generator<'_>, progress: &Progress) -> Result<Outcome> {
+    pub(super) fn run(
+        mut self,
+        mut steps: Generator<'_>,
+        progress: &Progress<'_>,
+    ) -> Result<Outcome> {
         self.start = progress.start;
         self.before = Some(Instant::now().max(progress.start));
         let mut since_look = 0;
@@ -73,7 +77,10 @@ impl<'a> Driver<'a> {
             since_look += 1;
             // A scan is long: look at the clock after each.
             if since_look >= STEPS_BETWEEN_LOOKS || matches!(step, Step::Scan { .. }) {
-                progress.steps.fetch_add(since_look, Ordering::Relaxed);
+                if progress.advance(since_look) {
+                    // The look at sizes is no part of the next call.
+                    self.before = Some(Instant::now());
+                }
                 since_look = 0;
                 let late = progress.deadline.zip(self.before).is_some_and(|(end, now)| now >= end);
                 if late || progress.stop.load(Ordering::Relaxed) {
@@ -84,8 +91,8 @@ impl<'a> Driver<'a> {
         }
         self.commit()?;
         self.fetch()?;
-        progress.steps.fetch_add(since_look, Ordering::Relaxed);
         self.outcome.ended = Some(Instant::now());
+        progress.advance(since_look);
         Ok(self.outcome)
     }
 
@@ -111,6 +118,19 @@ impl<'a> Driver<'a> {
             }
             Step::Scan { item, pairs, reverse } => self.scan(item, pairs, reverse),
             Step::Delete(item) => self.delete(item),
+            Step::DeleteRange => {
+                let (from, to) = self.data.bounds();
+                self.engine.delete_range(&from, &to)?;
+                self.wrote((from.len() + to.len()) as u64)
+            }
+            Step::DropKeyspace => {
+                self.engine.drop_keyspace()?;
+                self.wrote(0)
+            }
+            Step::Compact => {
+                self.engine.compact()?;
+                self.wrote(0)
+            }
             Step::Add(item) if self.short_keys => self.add(&self.data.short_counter_key(item)),
             Step::Add(item) => self.add(&self.data.counter_key(item)),
             Step::AddByPut(item) => self.add_by_put(item),

@@ -78,6 +78,7 @@ functions! {
         write: (Handle, Handle, Handle, Error);
         get: (Handle, Handle, Bytes, usize, *mut usize, Error) -> *mut c_char;
         free: (Handle);
+        compact_range: (Handle, Bytes, usize, Bytes, usize);
         create_iterator: (Handle, Handle) -> Handle;
         iter_destroy: (Handle);
         iter_valid: (Handle) -> c_uchar;
@@ -129,6 +130,7 @@ functions! {
         pinnableslice_value: (Handle, *mut usize) -> Bytes;
         pinnableslice_destroy: (Handle);
         get_default_column_family_handle: (Handle) -> Handle;
+        delete_range_cf: (Handle, Handle, Handle, Bytes, usize, Bytes, usize, Error);
         batched_multi_get_cf: (
             Handle, Handle, Handle, usize, *const Bytes, *const usize, *mut Handle, Error, c_uchar
         );

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use super::batch::{Folded, Native};
 use super::functions::{Common, Handle, Rocks};
 use super::{parts, statistics};
-use crate::engine::{Engine, EngineStats, WriteBatch, overwrite};
+use crate::engine::{Engine, EngineStats, WriteBatch, delete_keys, overwrite};
 use crate::peers::shared::{self, Stripes};
 
 /// `bytes` as a C interface wants them.
@@ -431,6 +431,24 @@ impl Engine for Store {
         })?;
         // SAFETY: the database is open.
         self.call(|error| unsafe { (rocks.flush_wal)(self.db, 1, error) })
+    }
+
+    fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        let Some(rocks) = &self.rocks else { return delete_keys(self, from, to) };
+        // SAFETY: the database is open, its column family lives as long; keys are read during the
+        // call only.
+        self.call(|error| unsafe {
+            let all = (rocks.get_default_column_family_handle)(self.db);
+            let (start, end) = (raw(from), raw(to));
+            let options = self.write_options;
+            (rocks.delete_range_cf)(self.db, options, all, start, from.len(), end, to.len(), error);
+        })
+    }
+
+    fn compact(&self) -> Result<()> {
+        // SAFETY: the database is open; a null pointer stands for the beginning and the end.
+        unsafe { (self.common.compact_range)(self.db, ptr::null(), 0, ptr::null(), 0) };
+        self.settle()
     }
 
     fn settle(&self) -> Result<()> {

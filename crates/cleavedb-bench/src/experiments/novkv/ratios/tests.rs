@@ -86,3 +86,18 @@ fn what_was_not_run_is_a_dash_or_nothing() {
     let none = || vec![refused(), refused(), refused()];
     assert_eq!(markdown(&results(none(), none())), "");
 }
+
+#[test]
+fn a_third_strategy_has_a_ratio_of_its_own() {
+    let mut results = results(runs(10, [1; 4], [2, 3], [0, 0]), runs(20, [1; 4], [2, 3], [0, 0]));
+    for (result, came) in results.iter_mut().zip(runs(15, [1; 4], [2, 3], [0, 0])) {
+        result.by_engine.push((UNIFIED.to_owned(), came));
+    }
+    let text = markdown(&results);
+    let row = "| 1024 B | puts a second | 10.00 | 20.00 | 15.00 | 1.50 | 2.00 | up to 1.98 |";
+    assert!(text.contains(row), "{text}");
+    let heading = "| cleavedb-unified by cleavedb | cleavedb-novkv by cleavedb | the paper,";
+    assert!(text.contains(heading), "{text}");
+    let table = text.lines().filter(|line| line.starts_with('|'));
+    assert!(table.clone().all(|line| line.matches('|').count() == 9), "{text}");
+}
