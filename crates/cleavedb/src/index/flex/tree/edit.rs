@@ -1,15 +1,15 @@
 //! What can be done to a space. Each operation says what a range maps to from now on; where that
 //! meets what is left and right of it, extents are cut and joined before the nodes are touched.
 //!
-//! The caller sees to it that physical bytes are what it says; what a range mapped to before, a walk
-//! tells.
+//! The caller sees to it that physical bytes are what it says; what a range mapped to before, a
+//! walk tells.
 
 use std::ops::Range;
 
 use crate::base::error::{Error, Result};
 use crate::index::flex::tree::Tree;
 use crate::index::flex::tree::extent::{
-    Extent, LENGTH_MAX, PHYSICAL_END, Tag, push_joined, push_pieces,
+    Extent, LENGTH_MAX, PHYSICAL_END, Placed, Tag, push_joined, push_pieces,
 };
 use crate::index::flex::tree::splice::splice_root;
 
@@ -57,8 +57,7 @@ impl Tree {
     /// Maps as many bytes as the extent has, from an offset on, to it: an update that shifts
     /// nothing.
     pub(crate) fn overwrite(&mut self, offset: u64, extent: Extent) -> Result<()> {
-        let end = offset.checked_add(u64::from(extent.length));
-        let end = end.ok_or_else(|| Error::invalid(format!("{offset} is beyond every end")))?;
+        let end = offset.saturating_add(u64::from(extent.length));
         self.update(offset..end, &[extent])
     }
 
@@ -109,12 +108,33 @@ impl Tree {
         Ok(())
     }
 
+    /// The extents of the byte before a range and of the one behind it.
+    fn around(&self, range: &Range<u64>) -> (Option<Placed>, Option<Placed>) {
+        let last = range.start.checked_sub(1);
+        let Some((last, (start, leaf))) = last.and_then(|last| Some((last, self.leaf_at(last)?)))
+        else {
+            return (None, self.find(range.end));
+        };
+        let mut reading = leaf.extents();
+        let mut find = |offset: u64| {
+            reading.skip_to(offset - start);
+            Some(Placed { offset: start + reading.at(), extent: reading.next()? })
+        };
+        let before = find(last);
+        if before.is_some_and(|before| before.end() > range.end) {
+            (before, before)
+        } else if range.end - start < leaf.length() {
+            (before, find(range.end))
+        } else {
+            (before, self.find(range.end))
+        }
+    }
+
     /// Widens a range to whole extents, and the list that comes in its place by what these keep,
     /// joined with their neighbours; extents at either side that stay as they are are left out.
     fn with_neighbours(&self, range: Range<u64>, new: &[Extent]) -> (Range<u64>, Vec<Extent>) {
         let window_bytes = self.widths.window_bytes;
-        let before = range.start.checked_sub(1).and_then(|last| self.find(last));
-        let after = self.find(range.end);
+        let (before, after) = self.around(&range);
         let mut list = Vec::with_capacity(new.len() + 2);
         let mut wide = range.clone();
         if let Some(before) = before {

@@ -60,8 +60,8 @@ impl Extent {
         Self { physical: self.physical.saturating_add(from), length, tag }
     }
 
-    /// Whether `next` is the rest of this one: it follows physically, has no tag, and does not begin
-    /// a window. So no extent is longer than a window, and none crosses from one to the next.
+    /// Whether `next` is the rest of this one: it follows physically, has no tag, and does not
+    /// begin a window. So no extent is longer than a window, and none crosses from one to the next.
     pub(super) fn is_continued_by(&self, next: &Self, window_bytes: u32) -> bool {
         self.end() == next.physical
             && next.tag.is_none()

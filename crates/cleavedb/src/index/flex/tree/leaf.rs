@@ -27,12 +27,28 @@ const BASE_MASK: u64 = BASES as u64 - 1;
 /// Bytes that a leaf grows and shrinks by: what the allocator rounds to in any case.
 const STEP_BYTES: usize = 16;
 
-/// Ends of the last extents, newest first; 0 before the first one.
-type Ends = [u64; BASES];
+/// Ends of the last extents; 0 before the first one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    ring: [u64; BASES],
+    newest: usize,
+}
 
-fn push_end(ends: &mut Ends, end: u64) {
-    let [first, second, third, _] = *ends;
-    *ends = [end, first, second, third];
+impl Ends {
+    /// The end of the last extent for base 0, of the one before it for base 1, and so on.
+    #[inline(always)]
+    fn get(&self, base: usize) -> u64 {
+        #[expect(clippy::indexing_slicing, reason = "masked to the ring's length")]
+        self.ring[(self.newest + base) % BASES]
+    }
+
+    #[inline(always)]
+    fn push(&mut self, end: u64) {
+        self.newest = (self.newest + BASES - 1) % BASES;
+        #[expect(clippy::indexing_slicing, reason = "masked to the ring's length")]
+        let newest = &mut self.ring[self.newest];
+        *newest = end;
+    }
 }
 
 /// Extents packed.
@@ -72,20 +88,14 @@ impl Leaf {
 
     /// The extents from the first on.
     pub(super) fn extents(&self) -> Extents<'_> {
-        Extents { rest: &self.bytes, ends: Ends::default() }
+        Extents { rest: &self.bytes, ends: Ends::default(), at: 0 }
     }
 
     /// The extent that holds the byte of this offset, and where it begins.
     pub(super) fn find(&self, offset: u64) -> Option<(u64, Extent)> {
-        let mut start = 0u64;
-        for extent in self.extents() {
-            let end = start + u64::from(extent.length);
-            if offset < end {
-                return Some((start, extent));
-            }
-            start = end;
-        }
-        None
+        let mut reading = self.extents();
+        reading.skip_to(offset);
+        Some((reading.at, reading.next()?))
     }
 
     /// Puts extents in the place of others; the range begins and ends where extents do. Returns how
@@ -93,22 +103,14 @@ impl Leaf {
     /// what is gone; the rest is moved as it stands.
     pub(super) fn splice(&mut self, range: Range<u64>, list: &[Extent]) -> usize {
         let mut reading = self.extents();
-        let mut at = 0u64;
-        while at < range.start
-            && let Some(extent) = reading.next()
-        {
-            at += u64::from(extent.length);
-        }
-        debug_assert_eq!(at, range.start, "a splice begins where an extent does");
+        reading.skip_to(range.start);
+        debug_assert_eq!(reading.at, range.start, "a splice begins where an extent does");
         let (from, mut ends) = (self.bytes.len() - reading.rest.len(), reading.ends);
         let mut removed = 0;
-        while at < range.end
-            && let Some(extent) = reading.next()
-        {
-            at += u64::from(extent.length);
+        while reading.at < range.end && reading.next().is_some() {
             removed += 1;
         }
-        debug_assert_eq!(at, range.end, "a splice ends where an extent does");
+        debug_assert_eq!(reading.at, range.end, "a splice ends where an extent does");
         let mut new = Vec::with_capacity((list.len() + BASES) * 8);
         let mut added = 0;
         for extent in list {
@@ -139,21 +141,54 @@ impl Leaf {
 }
 
 fn encode(extent: &Extent, ends: &mut Ends, out: &mut Vec<u8>) {
-    let distance = |end: u64| extent.physical.abs_diff(end);
     let (mut base, mut nearest) = (0, u64::MAX);
-    for (number, end) in ends.iter().enumerate() {
-        if distance(*end) < nearest {
-            (base, nearest) = (number as u64, distance(*end));
+    for number in 0..BASES {
+        let distance = extent.physical.abs_diff(ends.get(number));
+        if distance < nearest {
+            (base, nearest) = (number, distance);
         }
     }
-    let end = ends.get(base as usize).copied().unwrap_or_default();
     let tag = extent.tag.map_or(0, |_| TAG_BIT);
-    put_varint(out, u64::from(extent.length) << HEAD_BITS | tag | base);
-    put_signed(out, extent.physical.wrapping_sub(end).cast_signed());
+    put_varint(out, u64::from(extent.length) << HEAD_BITS | tag | base as u64);
+    put_signed(out, extent.physical.wrapping_sub(ends.get(base)).cast_signed());
     if let Some(tag) = extent.tag {
         put_varint(out, u64::from(tag.0.get()));
     }
-    push_end(ends, extent.end());
+    ends.push(extent.end());
+}
+
+/// Takes a varint off the front.
+#[inline(always)]
+fn take_varint(rest: &mut &[u8]) -> Option<u64> {
+    // What nearly every number takes.
+    match *rest {
+        [byte @ 0..0x80, behind @ ..] => {
+            *rest = behind;
+            Some(u64::from(*byte))
+        }
+        [low, byte @ 0..0x80, behind @ ..] => {
+            *rest = behind;
+            Some(u64::from(*byte) << 7 | u64::from(low & 0x7f))
+        }
+        _ => take_long_varint(rest),
+    }
+}
+
+fn take_long_varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for (number, byte) in rest.iter().enumerate() {
+        let shift = 7 * number as u32;
+        let bits = u64::from(byte & 0x7f);
+        if shift > 63 || bits << shift >> shift != bits {
+            return None;
+        }
+        value |= bits << shift;
+        if *byte < 0x80 {
+            *rest = rest.get(number + 1..)?;
+            return Some(value);
+        }
+    }
+    None
 }
 
 /// Reads the extents of a leaf in order. Bytes that are none end it, which [`Leaf`]'s counts tell.
@@ -161,6 +196,7 @@ fn encode(extent: &Extent, ends: &mut Ends, out: &mut Vec<u8>) {
 pub(super) struct Extents<'a> {
     rest: &'a [u8],
     ends: Ends,
+    at: u64,
 }
 
 impl Extents<'_> {
@@ -169,39 +205,37 @@ impl Extents<'_> {
         self.rest.is_empty()
     }
 
-    #[inline]
-    fn varint(&mut self) -> Option<u64> {
-        // What nearly every number takes.
-        match self.rest {
-            [byte @ 0..0x80, rest @ ..] => {
-                self.rest = rest;
-                return Some(u64::from(*byte));
-            }
-            [low, byte @ 0..0x80, rest @ ..] => {
-                self.rest = rest;
-                return Some(u64::from(*byte) << 7 | u64::from(low & 0x7f));
-            }
-            _ => {}
-        }
-        self.long_varint()
+    /// Where in its leaf the next extent begins.
+    pub(super) fn at(&self) -> u64 {
+        self.at
     }
 
-    fn long_varint(&mut self) -> Option<u64> {
-        let mut value = 0u64;
-        for (number, byte) in self.rest.iter().enumerate() {
-            let shift = 7 * number as u32;
-            let bits = u64::from(byte & 0x7f);
-            if shift > 63 || bits << shift >> shift != bits {
-                return None;
+    /// Passes over the extents that end at or before an offset: most of what a look-up does.
+    pub(super) fn skip_to(&mut self, offset: u64) {
+        let Self { mut rest, mut ends, mut at } = *self;
+        loop {
+            let mut behind = rest;
+            let Some(head) = take_varint(&mut behind) else { break };
+            let end = at.wrapping_add(head >> HEAD_BITS);
+            if end > offset {
+                break;
             }
-            value |= bits << shift;
-            if *byte < 0x80 {
-                self.rest = self.rest.get(number + 1..)?;
-                return Some(value);
+            let Some(physical) = take_physical(head, &ends, &mut behind) else { break };
+            if head & TAG_BIT != 0 && take_varint(&mut behind).is_none() {
+                break;
             }
+            ends.push(physical.wrapping_add(head >> HEAD_BITS));
+            (rest, at) = (behind, end);
         }
-        None
+        *self = Self { rest, ends, at };
     }
+}
+
+#[inline(always)]
+fn take_physical(head: u64, ends: &Ends, rest: &mut &[u8]) -> Option<u64> {
+    let difference = take_varint(rest)?;
+    let difference = (difference >> 1) ^ (difference & 1).wrapping_neg();
+    Some(ends.get((head & BASE_MASK) as usize).wrapping_add(difference))
 }
 
 impl Iterator for Extents<'_> {
@@ -209,15 +243,17 @@ impl Iterator for Extents<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Extent> {
-        let head = self.varint()?;
-        let difference = self.varint()?;
-        let difference = (difference >> 1) ^ (difference & 1).wrapping_neg();
-        let tag =
-            if head & TAG_BIT == 0 { None } else { Tag::new(u16::try_from(self.varint()?).ok()?) };
-        let base = self.ends.get((head & BASE_MASK) as usize)?;
+        let head = take_varint(&mut self.rest)?;
+        let physical = take_physical(head, &self.ends, &mut self.rest)?;
+        let tag = if head & TAG_BIT == 0 {
+            None
+        } else {
+            Tag::new(u16::try_from(take_varint(&mut self.rest)?).ok()?)
+        };
         let length = u32::try_from(head >> HEAD_BITS).ok()?;
-        let extent = Extent { physical: base.wrapping_add(difference), length, tag };
-        push_end(&mut self.ends, extent.end());
+        let extent = Extent { physical, length, tag };
+        self.ends.push(extent.end());
+        self.at = self.at.wrapping_add(u64::from(length));
         Some(extent)
     }
 }

@@ -196,6 +196,7 @@ impl Inner {
     ) {
         let (taken, (mut start, mut end)) = self.take(first, count);
         let mut run = become_of(taken);
+        // Merging would see to these as well, with copies.
         run.retain(|node| node.length() > 0);
         let mut first = first;
         while let Some(index) = run.iter().position(|node| node.is_underfull(widths)) {

@@ -68,9 +68,9 @@ fn splice(
 }
 
 fn splice_inner(inner: &mut Inner, range: Range<u64>, list: &[Extent], widths: &TreeWidths) -> u64 {
-    // The child of the byte before, so that an append to a child does not go to its neighbour.
-    let first = inner.index_before(range.start);
-    let last = if range.is_empty() { first } else { inner.index_before(range.end) };
+    let last = inner.index_before(range.end);
+    // Nothing to take out: what comes between two children goes to the left one, as an append.
+    let first = if range.is_empty() { last } else { inner.index_at(range.start) };
     let (start, end) = (inner.shift(first), inner.shift(first + 1));
     if first < last {
         return splice_several(inner, first, last, range, list, widths);
@@ -109,13 +109,10 @@ fn splice_several(
             let length = node.length();
             if number == 0 {
                 let within = range.start - first_shift..length;
-                let is_touched = !within.is_empty() || !list.is_empty();
-                let spliced = is_touched.then(|| splice(&mut node, within, list, widths));
+                let spliced = splice(&mut node, within, list, widths);
                 left.push(node);
-                left.extend(spliced.into_iter().flat_map(|spliced| {
-                    removed += spliced.removed;
-                    spliced.others
-                }));
+                left.extend(spliced.others);
+                removed += spliced.removed;
             } else if number + 1 == count && range.end - last_shift < length {
                 // Nothing is put here, so nothing can be too much.
                 removed += splice(&mut node, 0..range.end - last_shift, &[], widths).removed;

@@ -17,8 +17,8 @@ pub(crate) struct Walk<'a> {
     /// What was not handed out yet.
     range: Range<u64>,
     ahead: Extents<'a>,
-    /// Where the next extent of `ahead` begins.
-    ahead_at: u64,
+    /// Where the leaf of `ahead` begins.
+    ahead_start: u64,
     /// What a leaf holds before the end of `range`, from its first extent on.
     behind: Vec<Placed>,
 }
@@ -26,8 +26,7 @@ pub(crate) struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// A walk over a range of a tree.
     pub(super) fn new(tree: &'a Tree, range: Range<u64>) -> Self {
-        let ahead_at = range.start;
-        Self { tree, range, ahead: Extents::default(), ahead_at, behind: Vec::new() }
+        Self { tree, range, ahead: Extents::default(), ahead_start: 0, behind: Vec::new() }
     }
 
     /// Bytes that were not handed out yet.
@@ -45,17 +44,14 @@ impl Iterator for Walk<'_> {
         }
         if self.ahead.is_empty() {
             let (start, leaf) = self.tree.leaf_at(self.range.start)?;
-            (self.ahead, self.ahead_at) = (leaf.extents(), start);
+            (self.ahead, self.ahead_start) = (leaf.extents(), start);
+            self.ahead.skip_to(self.range.start - start);
         }
-        loop {
-            let placed = Placed { offset: self.ahead_at, extent: self.ahead.next()? };
-            self.ahead_at = placed.end();
-            if placed.end() > self.range.start {
-                let piece = placed.clip(self.range.start, self.range.end);
-                self.range.start = piece.end();
-                return Some(piece);
-            }
-        }
+        let offset = self.ahead_start + self.ahead.at();
+        let placed = Placed { offset, extent: self.ahead.next()? };
+        let piece = placed.clip(self.range.start, self.range.end);
+        self.range.start = piece.end();
+        Some(piece)
     }
 }
 

@@ -122,8 +122,8 @@ fn a_walk_back_leaves_nothing_out() {
     }
 }
 
-/// Offsets of 32 bits in a leaf had to be rebased before they ran over, numbers of 47 bits ended the
-/// physical space, seven inner levels the depth.
+/// Offsets of 32 bits in a leaf had to be rebased before they ran over, numbers of 47 bits ended
+/// the physical space, seven inner levels the depth.
 #[test]
 fn neither_a_leaf_nor_an_address_nor_a_depth_ends() {
     let widths = TreeWidths { window_bytes: 1 << 31, ..TINY };

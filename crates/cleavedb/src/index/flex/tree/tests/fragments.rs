@@ -2,6 +2,7 @@
 //!
 //! Exact bytes, as the allocator is asked for them: no figure depends on the machine.
 
+use super::shared::all_nodes;
 use super::*;
 use crate::io::seeded::Seeded;
 
@@ -26,8 +27,8 @@ impl Weight {
         let tree_bytes = tree.memory_bytes() as f64 / shape.extents as f64;
         let weight = Self { extent_bytes, tree_bytes };
         println!(
-            "tree_bytes {name}: extents={} of={extent_bytes:.0} fill={:.2} tree_bytes={tree_bytes:.2} \
-             of_data={:.2}%",
+            "tree_bytes {name}: extents={} of={extent_bytes:.0} fill={:.2} \
+             tree_bytes={tree_bytes:.2} of_data={:.2}%",
             shape.extents,
             shape.extents as f64 / (shape.leaves * 128) as f64,
             weight.share() * 100.0
@@ -133,4 +134,10 @@ fn what_is_left_of_a_large_tree_weighs_as_little() {
     }
     let weight = Weight::of("a tenth left", &tree);
     assert!(weight.tree_bytes <= 12.0);
+    // A copy has no room to spare; what was changed in place has little.
+    for node in all_nodes(&tree) {
+        let spare = node.memory_bytes() - Node::clone(&node).memory_bytes();
+        let is_leaf = matches!(*node, Node::Leaf(_));
+        assert!(!is_leaf || spare < 32, "{spare} bytes to spare");
+    }
 }

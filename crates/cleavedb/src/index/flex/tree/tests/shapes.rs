@@ -27,6 +27,21 @@ fn extents_that_go_on_are_one() {
     assert_eq!(mapping(&tree), [Extent::new(496, 8), Extent::new(0, 20)]);
 }
 
+/// What is put in makes two extents that both are the one that it was put into.
+#[test]
+fn an_extent_may_come_to_stand_beside_itself() {
+    for number in [0, 5, 29] {
+        let mut tree = scattered(TINY, 30);
+        let (at, old) = (10 * number, apart(number).physical);
+        let both = [Extent::new(old + 4, 6), Extent::new(old, 4)];
+        tree.update(at + 4..at + 4, &both).expect("inserted");
+        tree.check().expect("sound");
+        let mut expected: Vec<Extent> = (0..30).map(apart).collect();
+        expected.insert(number as usize, apart(number));
+        assert_eq!(mapping(&tree), expected);
+    }
+}
+
 #[test]
 fn extents_end_where_windows_do() {
     let mut tree = tree(TINY);

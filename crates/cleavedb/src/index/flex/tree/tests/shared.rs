@@ -62,6 +62,19 @@ fn what_a_view_shares_is_copied_once() {
     assert_eq!(addresses(&tree), new);
 }
 
+/// Also where an extent stands at the end of its leaf, whose neighbour has nothing to do with it.
+#[test]
+fn every_change_copies_one_path() {
+    let mut tree = scattered(TINY, 200);
+    let height = tree.check().expect("sound").height;
+    for number in 0..200 {
+        let view = tree.clone();
+        let old = addresses(&view);
+        tree.overwrite(10 * number, apart(1000 + number)).expect("done");
+        assert_eq!(addresses(&tree).difference(&old).count(), height, "extent {number}");
+    }
+}
+
 #[test]
 fn nodes_go_with_their_last_holder() {
     let mut tree = scattered(TINY, 500);
