@@ -1,28 +1,75 @@
 //! Leaves: extents as lengths and differences of addresses, in a few bytes each.
 //!
 //! Owned by one node, which readers share and a writer changes only while it is alone with it. An
-//! extent is a varint (length, whether there is a tag, which of the four extents before it the
-//! address is told from), the signed difference to the end of that one, and the tag. What follows a
-//! record that was overwritten in the middle of old bytes stands near the end of the extent before
-//! the record, and the record near the one that was written before it: so mostly one or two bytes
-//! tell an address, where a whole one takes five or six. Lengths are added up while reading, so an
-//! insertion shifts what follows in its leaf without touching it.
+//! extent is a byte that says how it is written, its length, the signed difference of its address
+//! to the end of one of the four extents before it, and its tag if it has one; lengths and
+//! differences have as many bytes as they need, little-endian. What follows a record that was
+//! overwritten in the middle of old bytes stands near the end of the extent before the record, and
+//! the record near the one that was written before it: so mostly one byte or none tells an address,
+//! where a whole one takes five or six. Lengths are added up while reading, so an insertion shifts
+//! what follows in its leaf without touching it.
 //!
 //! Invariants: L-1 `length` is the sum of the lengths, `count` their number, and nothing follows
 //! them; L-2 the bytes are those that [`Leaf::of`] makes of the same extents.
 
 use std::ops::Range;
 
-use crate::base::codec::{put_signed, put_varint};
 use crate::index::flex::tree::extent::{Extent, Tag};
 
-/// Ends of how many extents an address may be told from: two bits of the head.
+/// Ends of how many extents an address may be told from: two bits of the first byte.
 const BASES: usize = 4;
 
-/// Bits of the head below the length: the base, and whether there is a tag.
-const HEAD_BITS: u32 = 3;
-const TAG_BIT: u64 = 1 << 2;
-const BASE_MASK: u64 = BASES as u64 - 1;
+/// Bits of an extent's first byte: bytes of its length less one; bytes of the difference, where 7
+/// stands for 8; whether there is a tag; the base.
+const DIFFERENCE_SHIFT: u32 = 2;
+const TAG_SHIFT: u32 = 5;
+const BASE_SHIFT: u32 = 6;
+
+/// Most bytes of an extent: its first one, 4 of the length, 8 of the difference, 2 of the tag.
+const EXTENT_BYTES_MAX: usize = 16;
+
+/// How an extent is written, by its first byte.
+#[derive(Clone, Copy)]
+struct Form {
+    length_mask: u32,
+    difference_mask: u64,
+    difference_shift: u8,
+    tag_mask: u16,
+    tag_shift: u8,
+    base: u8,
+    bytes: u8,
+}
+
+impl Form {
+    const fn of(first: u8) -> Self {
+        let length_bytes = (first & 3) + 1;
+        let number = first >> DIFFERENCE_SHIFT & 7;
+        let difference_bytes = if number == 7 { 8 } else { number };
+        let tag_bytes = (first >> TAG_SHIFT & 1) * 2;
+        Self {
+            length_mask: u32::MAX >> (32 - 8 * length_bytes as u32),
+            difference_mask: (u64::MAX as u128 >> (64 - 8 * difference_bytes as u32)) as u64,
+            difference_shift: 8 + 8 * length_bytes,
+            tag_mask: if tag_bytes > 0 { u16::MAX } else { 0 },
+            tag_shift: 8 + 8 * length_bytes + 8 * difference_bytes,
+            base: first >> BASE_SHIFT,
+            bytes: 1 + length_bytes + difference_bytes + tag_bytes,
+        }
+    }
+}
+
+/// The form of each first byte.
+static FORMS: [Form; 256] = {
+    let mut forms = [Form::of(0); 256];
+    let mut first = 1;
+    while first < forms.len() {
+        #[expect(clippy::indexing_slicing, reason = "counted up to its length, by the compiler")]
+        let form = &mut forms[first];
+        *form = Form::of(first as u8);
+        first += 1;
+    }
+    forms
+};
 
 /// Bytes that a leaf grows and shrinks by: what the allocator rounds to in any case.
 const STEP_BYTES: usize = 16;
@@ -148,47 +195,69 @@ fn encode(extent: &Extent, ends: &mut Ends, out: &mut Vec<u8>) {
             (base, nearest) = (number, distance);
         }
     }
-    let tag = extent.tag.map_or(0, |_| TAG_BIT);
-    put_varint(out, u64::from(extent.length) << HEAD_BITS | tag | base as u64);
-    put_signed(out, extent.physical.wrapping_sub(ends.get(base)).cast_signed());
+    let difference = extent.physical.wrapping_sub(ends.get(base)).cast_signed();
+    let difference = ((difference << 1) ^ (difference >> 63)).cast_unsigned();
+    let length_bytes = bytes_of(extent.length.into()).max(1);
+    let number = bytes_of(difference).min(7);
+    let difference_bytes = if number == 7 { 8 } else { number };
+    let first = (length_bytes - 1)
+        | number << DIFFERENCE_SHIFT
+        | usize::from(extent.tag.is_some()) << TAG_SHIFT
+        | base << BASE_SHIFT;
+    out.push(first as u8);
+    out.extend(extent.length.to_le_bytes().iter().take(length_bytes));
+    out.extend(difference.to_le_bytes().iter().take(difference_bytes));
     if let Some(tag) = extent.tag {
-        put_varint(out, u64::from(tag.0.get()));
+        out.extend(tag.0.get().to_le_bytes());
     }
     ends.push(extent.end());
 }
 
-/// Takes a varint off the front.
-#[inline(always)]
-fn take_varint(rest: &mut &[u8]) -> Option<u64> {
-    // What nearly every number takes.
-    match *rest {
-        [byte @ 0..0x80, behind @ ..] => {
-            *rest = behind;
-            Some(u64::from(*byte))
-        }
-        [low, byte @ 0..0x80, behind @ ..] => {
-            *rest = behind;
-            Some(u64::from(*byte) << 7 | u64::from(low & 0x7f))
-        }
-        _ => take_long_varint(rest),
+/// Bytes that a number needs.
+fn bytes_of(number: u64) -> usize {
+    (u64::BITS - number.leading_zeros()).div_ceil(8) as usize
+}
+
+/// An extent as it is written.
+struct Written {
+    length: u32,
+    difference: u64,
+    tag: u16,
+    base: usize,
+    bytes: usize,
+}
+
+impl Written {
+    /// The extent at the front. Nearly always one load; no branches but at the end of a leaf.
+    #[inline(always)]
+    fn read(rest: &[u8]) -> Option<Self> {
+        let word = match rest.first_chunk::<EXTENT_BYTES_MAX>() {
+            Some(chunk) => u128::from_le_bytes(*chunk),
+            None => last_word(rest)?,
+        };
+        #[expect(clippy::indexing_slicing, reason = "there is one for each byte")]
+        let form = &FORMS[usize::from(word as u8)];
+        let written = Self {
+            length: (word >> 8) as u32 & form.length_mask,
+            difference: (word >> form.difference_shift) as u64 & form.difference_mask,
+            tag: (word >> form.tag_shift) as u16 & form.tag_mask,
+            base: usize::from(form.base),
+            bytes: usize::from(form.bytes),
+        };
+        (written.bytes <= rest.len()).then_some(written)
+    }
+
+    #[inline(always)]
+    fn physical(&self, ends: &Ends) -> u64 {
+        let difference = (self.difference >> 1) ^ (self.difference & 1).wrapping_neg();
+        ends.get(self.base).wrapping_add(difference)
     }
 }
 
-fn take_long_varint(rest: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for (number, byte) in rest.iter().enumerate() {
-        let shift = 7 * number as u32;
-        let bits = u64::from(byte & 0x7f);
-        if shift > 63 || bits << shift >> shift != bits {
-            return None;
-        }
-        value |= bits << shift;
-        if *byte < 0x80 {
-            *rest = rest.get(number + 1..)?;
-            return Some(value);
-        }
-    }
-    None
+/// The same with zeros behind the last byte.
+fn last_word(rest: &[u8]) -> Option<u128> {
+    let bytes = rest.iter().rev();
+    (!rest.is_empty()).then(|| bytes.fold(0, |word, byte| word << 8 | u128::from(*byte)))
 }
 
 /// Reads the extents of a leaf in order. Bytes that are none end it, which [`Leaf`]'s counts tell.
@@ -213,29 +282,14 @@ impl Extents<'_> {
     /// Passes over the extents that end at or before an offset: most of what a look-up does.
     pub(super) fn skip_to(&mut self, offset: u64) {
         let Self { mut rest, mut ends, mut at } = *self;
-        loop {
-            let mut behind = rest;
-            let Some(head) = take_varint(&mut behind) else { break };
-            let end = at.wrapping_add(head >> HEAD_BITS);
-            if end > offset {
-                break;
-            }
-            let Some(physical) = take_physical(head, &ends, &mut behind) else { break };
-            if head & TAG_BIT != 0 && take_varint(&mut behind).is_none() {
-                break;
-            }
-            ends.push(physical.wrapping_add(head >> HEAD_BITS));
+        while let Some(written) = Written::read(rest) {
+            let end = at.wrapping_add(u64::from(written.length));
+            let Some(behind) = rest.get(written.bytes..).filter(|_| end <= offset) else { break };
+            ends.push(written.physical(&ends).wrapping_add(u64::from(written.length)));
             (rest, at) = (behind, end);
         }
         *self = Self { rest, ends, at };
     }
-}
-
-#[inline(always)]
-fn take_physical(head: u64, ends: &Ends, rest: &mut &[u8]) -> Option<u64> {
-    let difference = take_varint(rest)?;
-    let difference = (difference >> 1) ^ (difference & 1).wrapping_neg();
-    Some(ends.get((head & BASE_MASK) as usize).wrapping_add(difference))
 }
 
 impl Iterator for Extents<'_> {
@@ -243,17 +297,12 @@ impl Iterator for Extents<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Extent> {
-        let head = take_varint(&mut self.rest)?;
-        let physical = take_physical(head, &self.ends, &mut self.rest)?;
-        let tag = if head & TAG_BIT == 0 {
-            None
-        } else {
-            Tag::new(u16::try_from(take_varint(&mut self.rest)?).ok()?)
-        };
-        let length = u32::try_from(head >> HEAD_BITS).ok()?;
-        let extent = Extent { physical, length, tag };
-        self.ends.push(extent.end());
-        self.at = self.at.wrapping_add(u64::from(length));
+        let written = Written::read(self.rest)?;
+        let physical = written.physical(&self.ends);
+        let extent = Extent { physical, length: written.length, tag: Tag::new(written.tag) };
+        self.rest = self.rest.get(written.bytes..)?;
+        self.ends.push(physical.wrapping_add(u64::from(written.length)));
+        self.at = self.at.wrapping_add(u64::from(written.length));
         Some(extent)
     }
 }
