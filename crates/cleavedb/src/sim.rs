@@ -8,6 +8,7 @@
 pub mod fuzz;
 pub mod locator;
 pub mod map;
+pub mod tree;
 
 pub use crate::base::marks::marks;
 #[cfg(feature = "planted")]

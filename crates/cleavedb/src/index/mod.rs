@@ -19,6 +19,8 @@ use crate::base::tombstone::{Fragments, RangeTombstone};
 use crate::io::Purpose;
 
 pub(crate) mod context;
+#[cfg_attr(not(test), expect(dead_code, reason = "the index that uses it comes next"))]
+pub(crate) mod flex;
 pub(crate) mod lsm;
 pub(crate) mod naive;
 mod outputs;
