@@ -247,7 +247,7 @@ impl Engine {
 
     /// Touches of a flush or a compaction at these snapshots, where there is a locator.
     pub(crate) fn begin_touching(&self, snapshots: &[Seq]) -> Option<Arc<Touching>> {
-        let locating = self.locating.as_ref()?;
+        let locating = self.locating.as_ref().filter(|locating| locating.has_values())?;
         let hash = KeyedHash::new(&self.uuid);
         Some(Touching::begin(locating, snapshots, hash, &self.io.meter))
     }

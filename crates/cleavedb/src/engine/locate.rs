@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::base::checksum::KeyedHash;
 use crate::base::entry::{FileId, KeyspaceId};
-use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Arc, Mutex, figures};
 use crate::base::widths::Widths;
 use crate::engine::described::Described;
@@ -53,6 +53,10 @@ pub(crate) struct Locating {
     hash: KeyedHash,
     /// Edits with touches; changes under the manifest lock.
     generation: AtomicU64,
+    /// Whether there ever was a value file since the database was opened. Without any there is
+    /// nothing to find and nothing to touch, and no price to pay: what an index or a memtable has
+    /// of separated entries came after the edit that added their file.
+    has_values: AtomicBool,
     /// Records of each file that flushes have superseded, or kept out of the index, since they
     /// were last collected. For choosing victims only; after an opening it begins with the facts
     /// that there are.
@@ -73,7 +77,7 @@ impl Locating {
         widths: &Widths,
         uuid: &[u8; 16],
         state: &Described,
-        facts: &Facts,
+        (values, facts): (&ValueFiles, &Facts),
     ) -> Option<Arc<Self>> {
         if settings.read_only || !state.strategy.strategy().locates() {
             return None;
@@ -91,11 +95,25 @@ impl Locating {
             locator: Arc::new(locator),
             hash: KeyedHash::new(uuid),
             generation: AtomicU64::new(generation.0),
+            has_values: AtomicBool::new(!values.is_empty()),
             superseded: Mutex::new(superseded),
             dangling: figures::AtomicU64::new(0),
             hits: figures::AtomicU64::new(0),
             misses: figures::AtomicU64::new(0),
         }))
+    }
+
+    /// The table of value files is this from here on; told before anybody else.
+    pub(crate) fn note_values(&self, values: &ValueFiles) {
+        if !values.is_empty() {
+            self.has_values.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether there is something to find.
+    #[inline]
+    pub(crate) fn has_values(&self) -> bool {
+        self.has_values.load(Ordering::Acquire)
     }
 
     /// A key as the locator takes it.

@@ -155,11 +155,11 @@ impl Engine {
         let value_context = value_context(&io, dir, uuid, how, caches);
         let values = described_files(&value_context, &state)?;
         let facts = described_facts(&uuid, dir, &state, &values)?;
+        let locating = Locating::open(&settings, &widths, &uuid, &state, (&values, &facts));
         let flushed = state.engine.flushed_seq;
         let value_segments = unflushed_segments(&values, flushed);
         let view = first_view(values, flushed);
         let unflushed_bytes = sealed_bytes(state.segments.iter().chain(&value_segments));
-        let locating = Locating::open(&settings, &widths, &uuid, &state, &facts);
         let engine = Arc::new(Self {
             locating,
             locator_checkpoint: LocatorCheckpoint::new(state.locator.clone()),

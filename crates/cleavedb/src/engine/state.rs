@@ -364,6 +364,9 @@ impl Engine {
         let _changing = self.publish.lock();
         let before = self.view.load_full();
         let values = values.map(Arc::new);
+        if let Some((locating, values)) = self.locating.as_ref().zip(values.as_ref()) {
+            locating.note_values(values);
+        }
         let after = Arc::new(before.after_edit(indexes, flushed.as_ref(), values.clone()));
         self.view.store(Arc::clone(&after));
         if let Some(values) = values {

@@ -200,6 +200,8 @@ pub(crate) struct IndexSpace {
     pub(crate) live_bytes: u64,
     /// Entries in all files.
     pub(crate) entries: u64,
+    /// Entries that range deletes in newer files may cover, at most.
+    pub(crate) covered_entries: u64,
     /// Parts of compactions that ran side by side with another part.
     pub(crate) parallel_parts: u64,
     /// Files moved down without rewriting.

@@ -213,6 +213,11 @@ impl Memtable {
         self.counts.entries.load(Ordering::Relaxed)
     }
 
+    /// Whether there are range deletes in it.
+    pub(crate) fn has_range_deletes(&self) -> bool {
+        self.range_deletes.count() > 0
+    }
+
     /// Whether nothing was inserted.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries() == 0

@@ -8,8 +8,9 @@ use super::*;
 use crate::base::widths::Widths;
 use crate::db::handle::Handle;
 use crate::engine::Engine;
+use crate::engine::settings::Settings;
 use crate::io::memory_disk::CrashMode;
-use crate::{Compression, Durability, Reclaimed};
+use crate::{Compression, Durability, Reclaimed, StrategyKind};
 
 /// Value segments of 2 KiB.
 pub(super) fn widths() -> Widths {
@@ -20,9 +21,17 @@ pub(super) fn widths() -> Widths {
     }
 }
 
+fn wisckey() -> Settings {
+    small().strategy(StrategyKind::Wisckey).into_settings()
+}
+
 fn open(disk: &MemoryDisk) -> Db {
-    let engine =
-        Engine::open(world(disk), Path::new("/db"), small().into_settings(), widths()).unwrap();
+    open_as(disk, StrategyKind::Wisckey)
+}
+
+fn open_as(disk: &MemoryDisk, strategy: StrategyKind) -> Db {
+    let settings = small().strategy(strategy).into_settings();
+    let engine = Engine::open(world(disk), Path::new("/db"), settings, widths()).unwrap();
     Db::new(Handle::new(engine, Durability::Buffered))
 }
 
@@ -277,13 +286,19 @@ fn compressed_values_move_as_they_are() {
 
 #[test]
 fn deleting_everything_gives_everything_back() {
-    for how in ["one by one", "a range", "the keyspace"] {
+    let ways = ["one by one", "a range", "the keyspace"];
+    let cases = StrategyKind::ALL.into_iter().flat_map(|strategy| ways.map(|how| (strategy, how)));
+    for ((strategy, how), is_settled) in cases.flat_map(|case| [(case, false), (case, true)]) {
         let disk = MemoryDisk::new();
-        let db = open(&disk);
+        let db = open_as(&disk, strategy);
         let keyspace = apart(&db);
         let mut model = Model::new();
         (0..400).for_each(|number| put(&keyspace, &mut model, number, 0));
         db.flush().unwrap();
+        if is_settled {
+            db.compact().unwrap();
+            db.wait_idle().unwrap();
+        }
         let full = db.stats().values.file_bytes;
         match how {
             "one by one" => (0..400).for_each(|number| keyspace.delete(key(number)).unwrap()),
@@ -292,13 +307,17 @@ fn deleting_everything_gives_everything_back() {
         }
         db.wait_idle().unwrap();
         let rest = db.stats().values.file_bytes;
-        assert!(rest * 20 < full, "{how}: {rest} of {full}, {:?}", db.stats().collection);
+        assert!(
+            rest * 20 < full,
+            "{strategy} {how}: {rest} of {full}, {:?}",
+            db.stats().collection
+        );
         let entries: u64 = db.stats().keyspaces.iter().map(|keyspace| keyspace.entries).sum();
-        assert_eq!(entries, 0, "{how}: the index keeps what leads nowhere");
+        assert_eq!(entries, 0, "{strategy} {how}: the index keeps what leads nowhere");
         assert_sound(&db);
         drop(keyspace);
         db.close().unwrap();
-        let db = open(&disk);
+        let db = open_as(&disk, strategy);
         if let Some(keyspace) = db.existing_keyspace("apart").unwrap() {
             assert_shows(&keyspace, &Model::new());
             keyspace.put("a", "something new and long").unwrap();
@@ -377,8 +396,7 @@ fn a_damaged_file_is_left_alone_and_the_rest_is_collected() {
 fn a_key_that_was_deleted_and_compacted_away_does_not_come_back() {
     let disk = MemoryDisk::new();
     let io = world(&disk);
-    let engine =
-        Engine::open(io.clone(), Path::new("/db"), small().into_settings(), widths()).unwrap();
+    let engine = Engine::open(io.clone(), Path::new("/db"), wisckey(), widths()).unwrap();
     let db = Db::new(Handle::new(engine, Durability::Buffered));
     let keyspace = apart(&db);
     let mut model = Model::new();
@@ -406,8 +424,7 @@ fn a_keyspace_dropped_in_the_midst_of_a_collection_stays_dropped() {
     for steps in 1..40 {
         let disk = MemoryDisk::new();
         let io = world(&disk);
-        let engine =
-            Engine::open(io.clone(), Path::new("/db"), small().into_settings(), widths()).unwrap();
+        let engine = Engine::open(io.clone(), Path::new("/db"), wisckey(), widths()).unwrap();
         let db = Db::new(Handle::new(engine, Durability::Buffered));
         let keyspace = apart(&db);
         let mut model = Model::new();

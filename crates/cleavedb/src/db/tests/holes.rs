@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::io::disk::OpenMode;
 use crate::io::fault_disk::{CallKind, Fault, FaultDisk, FaultPlan};
 use crate::io::memory_disk::CrashMode;
-use crate::{Durability, ErrorKind, Reclaimed};
+use crate::{Durability, ErrorKind, Reclaimed, StrategyKind};
 
 const VALUE_BYTES: usize = 64 << 10;
 
@@ -27,8 +27,13 @@ fn widths() -> Widths {
     }
 }
 
+/// Only what is moved by way of the index can leave holes.
+fn wisckey() -> Options {
+    small().strategy(StrategyKind::Wisckey)
+}
+
 fn open_on(io: Io) -> Db {
-    let engine = Engine::open(io, Path::new("/db"), small().into_settings(), widths()).unwrap();
+    let engine = Engine::open(io, Path::new("/db"), wisckey().into_settings(), widths()).unwrap();
     Db::new(Handle::new(engine, Durability::Buffered))
 }
 
@@ -243,7 +248,8 @@ fn a_checkpoint_keeps_every_byte_of_its_moment() {
     assert_shows(&keyspace, &model);
     db.close().unwrap();
     for (path, model) in [("/older", old), ("/newer", newer)] {
-        let engine = Engine::open(world(&disk), Path::new(path), small().into_settings(), widths());
+        let engine =
+            Engine::open(world(&disk), Path::new(path), wisckey().into_settings(), widths());
         let copy = Db::new(Handle::new(engine.unwrap(), Durability::Buffered));
         assert_shows(&apart(&copy), &model);
         assert_sound(&copy);
@@ -427,7 +433,7 @@ fn a_real_disk_takes_its_blocks_back() {
     let path = dir.path().join("db");
     let open = || {
         let io = crate::io::context::native_io(1, 0).unwrap();
-        let engine = Engine::open(io, &path, small().into_settings(), widths()).unwrap();
+        let engine = Engine::open(io, &path, wisckey().into_settings(), widths()).unwrap();
         Db::new(Handle::new(engine, Durability::Buffered))
     };
     let blocks_bytes = || -> u64 {

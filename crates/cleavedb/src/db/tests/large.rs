@@ -9,7 +9,7 @@ use crate::base::widths::Widths;
 use crate::db::handle::Handle;
 use crate::engine::Engine;
 use crate::io::memory_disk::CrashMode;
-use crate::{Durability, ErrorKind};
+use crate::{Durability, ErrorKind, StrategyKind};
 
 /// Chunks of 100 bytes, and a file of its own for what is longer than 300.
 pub(super) fn widths() -> Widths {
@@ -22,7 +22,7 @@ pub(super) fn widths() -> Widths {
 }
 
 pub(super) fn open_with(disk: &MemoryDisk, durability: Durability) -> crate::Result<Db> {
-    let settings = small().into_settings();
+    let settings = small().strategy(StrategyKind::Wisckey).into_settings();
     let engine = Engine::open(world(disk), Path::new("/db"), settings, widths())?;
     Ok(Db::new(Handle::new(engine, durability)))
 }

@@ -28,7 +28,7 @@ const LOOK_PART: u64 = 10;
 
 /// Indexes are compacted once this part of their entries names files that are gone: there are about
 /// as many tombstones, which go with them.
-const DANGLING_PART: u64 = 4;
+pub(super) const DANGLING_PART: u64 = 4;
 
 /// What of the newest records, which no collection may touch yet, must be dead for it to be worth
 /// while to make them collectable.

@@ -3,9 +3,9 @@
 //!
 //! With small entries in the index and large values outside of it, much may have died before the
 //! index has a reason of its own to be compacted. How much at most, the number of entries above
-//! the last level says: each of them supersedes one below it, or none. How much of that came true
-//! the last times says the rest. So the index is compacted for it where that is worth it, which
-//! costs some bytes an entry; nothing is asked of it.
+//! the last level says: each of them supersedes one below it, or none; a range delete as many as it
+//! reaches. How much of that came true the last times says the rest. So the index is compacted for
+//! it where that is worth it, which costs some bytes an entry; nothing is asked of it.
 
 use crate::base::entry::{KeyspaceId, Seq};
 use crate::base::error::Result;
@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::commit::{Task, Work};
 use crate::engine::gc::QUIET_PART;
-use crate::engine::gc::estimate::{DeadTail, is_much};
+use crate::engine::gc::estimate::{DANGLING_PART, DeadTail, is_much};
 use crate::index::KeyRange;
 use crate::values::file_table::ValueFiles;
 use crate::values::strategy::space::{Space, is_due};
@@ -35,6 +35,9 @@ pub(super) struct Expected {
     asked: Option<Arc<Asked>>,
     /// Newest seq visible when an index was last compacted because writing had ceased.
     quiet_seq: Seq,
+    /// Index entries that named files which are gone, after the indexes were last compacted for
+    /// them: what a snapshot holds stays, and is no reason to do so again.
+    dangling_left: u64,
 }
 
 struct Asked {
@@ -46,7 +49,7 @@ struct Asked {
 
 impl Default for Expected {
     fn default() -> Self {
-        Self { rate: RATE_FIRST, asked: None, quiet_seq: 0 }
+        Self { rate: RATE_FIRST, asked: None, quiet_seq: 0, dangling_left: 0 }
     }
 }
 
@@ -77,7 +80,7 @@ impl Engine {
         let visible = self.visible.load(Ordering::Acquire);
         let is_new = self.gc.state.lock().expected.quiet_seq != visible;
         let is_asked_for = is_quiet && is_new && bytes_max >= least;
-        if !is_worth_it && !is_asked_for {
+        if !is_worth_it && !is_asked_for && !self.dangle_many() {
             return Ok(false);
         }
         mark!("gc_index_compacted_for_facts");
@@ -123,8 +126,22 @@ impl Engine {
             let rate = died as f64 / asked.bytes_max as f64;
             known.expected.rate = rate.clamp(RATE_MIN, 1.0);
         }
+        known.expected.dangling_left = self.locating.as_ref().map_or(0, |l| l.dangling());
         known.expected.asked.take_if(|now| Arc::ptr_eq(now, &asked));
         true
+    }
+
+    /// Whether many of the indexes' entries name files that were removed: flushes have told of
+    /// their deaths, so that collection does not need a compaction; but they take room.
+    fn dangle_many(&self) -> bool {
+        let Some(locating) = &self.locating else { return false };
+        let view = self.view.load();
+        let entries: u64 = view.indexes.values().map(|index| index.space().entries).sum();
+        let mut known = self.gc.state.lock();
+        let dangling = locating.dangling();
+        known.expected.dangling_left = known.expected.dangling_left.min(dangling);
+        let new = dangling - known.expected.dangling_left;
+        new > 0 && new.saturating_mul(DANGLING_PART) >= entries
     }
 
     /// Bytes of records that entries above the last levels of the indexes may supersede.
@@ -141,6 +158,7 @@ impl Engine {
             {
                 above += space.entries - space.entries / level.files as u64;
             }
+            above += space.covered_entries;
             entries += space.entries;
         }
         let named = view.values.all_refs();
@@ -193,7 +211,10 @@ impl Engine {
         let (refs, ref_bytes) = view.values.all_refs();
         let unflushed: u64 = view.memtables().map(|table| table.entries()).sum();
         let mean_bytes = ref_bytes.checked_div(refs).unwrap_or(0);
-        let of_memtables = unflushed.saturating_mul(mean_bytes).min(ref_bytes);
+        let mut of_memtables = unflushed.saturating_mul(mean_bytes).min(ref_bytes);
+        if view.memtables().any(|table| table.has_range_deletes()) {
+            of_memtables = ref_bytes;
+        }
         let of_memtables = of_memtables.saturating_add(self.hidden_max(&view.values));
         let is_unfrozen = self.visible.load(Ordering::Acquire) > self.last_frozen();
         let is_much = of_memtables.saturating_add(above) >= least;

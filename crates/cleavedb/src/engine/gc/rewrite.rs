@@ -377,7 +377,7 @@ impl Engine {
             records_kept = done.records_kept,
             records_dropped = done.records_dropped,
             bytes_kept = done.bytes_kept,
-            facts = rewriting.facts.facts(),
+            facts = rewriting.facts.counts().facts,
             "value files rewritten"
         );
     }

@@ -39,7 +39,7 @@ impl<'a> Search<'a> {
         keyspace: &KeyspaceState,
         key: &'a [u8],
     ) -> Option<Self> {
-        let locating = engine.locating.as_deref()?;
+        let locating = engine.locating.as_deref().filter(|locating| locating.has_values())?;
         let key = locating.key(keyspace.id, key);
         Some(Self { locating, key, note: locating.locator.note(&key), met: Vec::new() })
     }

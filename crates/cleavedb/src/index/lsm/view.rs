@@ -11,7 +11,7 @@ use crate::base::merging::MergingCursor;
 use crate::base::sync::Arc;
 use crate::base::tombstone::Fragments;
 use crate::index::lsm::counters::Counters;
-use crate::index::lsm::shape::{LAST_LEVEL, Targets};
+use crate::index::lsm::shape::{LAST_LEVEL, Targets, overlapping};
 use crate::index::lsm::version::Version;
 use crate::index::run_cursor::{RunCursor, files_in_range, table_options};
 use crate::index::table_file::TableFile;
@@ -102,6 +102,30 @@ impl Version {
             let start = files.partition_point(|f| f.hull().ends_before(&hull.smallest));
             files.get(start).is_some_and(|f| *f.meta.smallest <= **end)
         })
+    }
+}
+
+impl Version {
+    /// Entries of the files below those with range deletes, as far as they reach: a file of level 0
+    /// lies above the runs that follow it.
+    fn covered_entries(&self) -> u64 {
+        let mut covered = 0_u64;
+        if !self.has_tombstones {
+            return covered;
+        }
+        let deleting = |(_, file): &(usize, &Arc<TableFile>)| file.meta.range_tombstones > 0;
+        for (level, above) in self.files().filter(deleting) {
+            let (hull, newest) = (above.hull(), above.meta.largest_seq);
+            let is_below = |run: &&Arc<TableFile>| {
+                level == 0 && run.meta.largest_seq < newest && run.hull().overlaps(hull)
+            };
+            let older = self.level(0).iter().filter(is_below);
+            let deeper = self.sorted_levels().skip(level).flat_map(|files| {
+                files.get(overlapping(files, hull, |file| file.hull())).unwrap_or_default()
+            });
+            covered += older.chain(deeper).map(|file| file.meta.entries).sum::<u64>();
+        }
+        covered
     }
 }
 
@@ -216,6 +240,7 @@ impl IndexView for Version {
             disk_bytes: level_bytes.iter().sum(),
             live_bytes: self.live_bytes(),
             entries: levels.iter().map(|level| level.entries).sum(),
+            covered_entries: self.covered_entries(),
             levels,
             parallel_parts: Counters::get(&self.counters.parallel_parts),
             trivial_moves: Counters::get(&self.counters.trivial_moves),

@@ -49,6 +49,11 @@ impl RangeDeletes {
         }
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
     /// Adds one; `start` is below `end`.
     pub(super) fn insert(&self, keyspace: KeyspaceId, start: &[u8], end: &[u8], seq: Seq) {
         debug_assert!(start < end);

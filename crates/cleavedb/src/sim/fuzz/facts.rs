@@ -31,7 +31,7 @@ pub(super) fn apply(edit: &FactsEdit) {
         pinned.judge(0, KEYSPACE, b"apple", seq, &[5]);
         pinned.judge(0, KEYSPACE, &[b'k'; 40], seq, &[]);
     }
-    assert!(pinned.counts().facts_unmet <= stated, "more facts than there are");
+    assert!(pinned.facts_unmet() <= stated, "more facts than there are");
     let mut discards = FactBatch::new(KeyedHash::new(&UUID));
     discards.discard(pinned.discards());
     let sections = discards.encode();

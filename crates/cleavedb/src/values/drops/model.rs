@@ -164,7 +164,7 @@ impl World {
         let unmet = superseding.clone().filter(|fact| fact.seq == 1).count() as u64;
         let counts = pinned.counts();
         assert_eq!(counts.facts, (superseding.count() + moved) as u64);
-        assert_eq!(counts.facts_unmet, unmet);
+        assert_eq!(pinned.facts_unmet(), unmet);
         self.running.push((pinned.discards().to_vec(), self.naive.generation));
     }
 

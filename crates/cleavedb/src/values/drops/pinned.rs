@@ -33,8 +33,6 @@ impl Verdict {
 pub(crate) struct FactCounts {
     /// Facts, each once, whatever files it was stated of.
     pub(crate) facts: u64,
-    /// Of them, those that no record judged so far has met.
-    pub(crate) facts_unmet: u64,
     /// Records found superseded.
     pub(crate) superseded: u64,
     /// Records that are superseded, but held by a snapshot.
@@ -117,20 +115,16 @@ impl PinnedFacts {
         moved.has(&Subject::new(self.hash, FactKind::Moved, keyspace, key), seq)
     }
 
-    /// How many facts there are, each counted once.
-    pub(crate) fn facts(&self) -> u64 {
-        self.superseded.facts() + self.moved.iter().map(SortedFacts::facts).sum::<u64>()
+    /// Figures of what was judged so far.
+    pub(crate) fn counts(&self) -> FactCounts {
+        let moved: u64 = self.moved.iter().map(SortedFacts::facts).sum();
+        FactCounts { facts: self.superseded.facts() + moved, ..self.counts }
     }
 
-    /// Figures of what was judged so far. Walks over all facts.
+    /// Facts that no record judged so far has met. Walks over all.
     #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn counts(&self) -> FactCounts {
-        let moved = |count: fn(&SortedFacts) -> u64| self.moved.iter().map(count).sum::<u64>();
-        FactCounts {
-            facts: self.facts(),
-            facts_unmet: self.superseded.unmet() + moved(SortedFacts::unmet),
-            ..self.counts
-        }
+    pub(crate) fn facts_unmet(&self) -> u64 {
+        self.superseded.unmet() + self.moved.iter().map(SortedFacts::unmet).sum::<u64>()
     }
 
     /// Bytes of memory.

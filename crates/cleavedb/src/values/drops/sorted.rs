@@ -27,6 +27,7 @@ pub(crate) struct SortedFacts {
     /// facts are about exact records, as its own.
     met: Vec<u64>,
     /// Whether a record that meets a fact meets all later ones of its subject, too.
+    #[cfg_attr(not(any(test, feature = "sim")), expect(dead_code, reason = "figures of tests"))]
     are_nested: bool,
 }
 
@@ -66,6 +67,7 @@ impl SortedFacts {
     }
 
     /// How many of them no record has met. Walks over all.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn unmet(&self) -> u64 {
         let (mut unmet, mut before, mut is_met) = (0, Subject::EMPTY, false);
         for (number, (subject, _)) in (0_u64..).zip(self.read_at(0)) {

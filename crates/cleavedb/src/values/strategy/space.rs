@@ -9,10 +9,10 @@
 //! How much of a file is live is known only up to what compaction has dropped from the index; an
 //! estimate (`values::sample`) says of the rest how much of it has been superseded already.
 //!
-//! Invariants: G1 where collection is urgent, there is a file to collect or to drop, and where it is
-//! due, unless the strategy waits for files that are worth more. G2 a file is
-//! collected only if that frees a share worth the rewriting. G3 only files that grow no more and
-//! that the index knows wholly are touched (rules R8, R9).
+//! Invariants: G1 where collection is urgent, there is a file to collect or to drop; where it is
+//! due, too, unless the strategy waits for files that are worth more. G2 a file is collected only
+//! if that frees a share worth the rewriting. G3 only files that grow no more and that the index
+//! knows wholly are touched (rules R8, R9).
 
 use crate::base::codec::varint_len;
 use crate::base::entry::{FileId, Seq};
