@@ -304,7 +304,7 @@ impl Engine {
     fn make_place(self: &Arc<Self>, lane: LaneId) -> Result<()> {
         let view = self.view.load();
         let full = view.active.memory_bytes() >= self.widths.memtable_bytes
-            || self.logs.unflushed_bytes() >= self.widths.replay_bytes_max;
+            || self.logs.unflushed_bytes() >= self.unflushed_bytes_max();
         if full && view.frozen.len() < self.widths.frozen_memtables_max {
             drop(view);
             let start = self.io.clock.now();

@@ -278,9 +278,16 @@ impl Engine {
     fn ranked_victims(&self) -> (Vec<FileId>, Vec<FileFigures>) {
         let figures = self.value_file_figures();
         let limits = self.space_limits();
-        let share = Space::of(&figures).share(&limits);
-        self.pressure.set_value_garbage(share);
-        let Plan { urgency, mut victims, .. } = plan(&figures, &limits, &*self.strategy);
+        let space = Space::of(&figures);
+        // Only what is known can be collected, so for no more than that writers wait.
+        self.pressure.set_value_garbage(space.share(&limits));
+        if let Some(locating) = &self.locating {
+            let allowed = space.allowed_bytes(&limits);
+            let least = self.widths.value_segment_bytes.max(self.widths.memtable_bytes);
+            locating.bound_unflushed(allowed, least);
+        }
+        let expected = self.unflushed_garbage();
+        let Plan { urgency, mut victims, .. } = plan(&figures, &limits, expected, &*self.strategy);
         let asked = self.gc.state.lock().asked;
         if let Some(newest) = asked {
             victims = worthwhile(&figures, &limits, &*self.strategy);

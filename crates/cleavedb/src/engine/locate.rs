@@ -30,6 +30,13 @@ pub(crate) mod touching;
 /// 36 bytes of the budget.
 const BUDGET_PART: u64 = 4;
 
+/// Bounds of the share of records that is taken to supersede others.
+const SHARE_MIN: f64 = 1.0 / 16.0;
+/// What it is before anything is known.
+const SHARE_FIRST: f64 = 0.5;
+/// The part of the garbage allowed that what is not flushed may come to.
+const UNFLUSHED_PART: u64 = 4;
+
 /// The bytes that a locator may take of a memory budget.
 pub(crate) fn bytes_max(memory_budget: u64) -> u64 {
     memory_budget / BUDGET_PART
@@ -61,6 +68,12 @@ pub(crate) struct Locating {
     /// were last collected. For choosing victims only; after an opening it begins with the facts
     /// that there are.
     superseded: Mutex<BTreeMap<FileId, u64>>,
+    /// Of the separated records that flushes wrote into the index, the share that superseded others,
+    /// as the bits of a number; the latest flushes count most.
+    superseding_share: AtomicU64,
+    /// Log bytes that are not flushed at which a memtable is frozen: beyond these, so much of them
+    /// may be garbage that nobody knows of that the bound on space could not be kept.
+    unflushed_bytes_max: AtomicU64,
     /// Index entries that name files which were removed as a whole, at least as many as are left.
     dangling: figures::AtomicU64,
     /// Gets that it served.
@@ -96,6 +109,8 @@ impl Locating {
             hash: KeyedHash::new(uuid),
             generation: AtomicU64::new(generation.0),
             has_values: AtomicBool::new(!values.is_empty()),
+            superseding_share: AtomicU64::new(SHARE_FIRST.to_bits()),
+            unflushed_bytes_max: AtomicU64::new(u64::MAX),
             superseded: Mutex::new(superseded),
             dangling: figures::AtomicU64::new(0),
             hits: figures::AtomicU64::new(0),
@@ -137,6 +152,32 @@ impl Locating {
         for (file, records) in records {
             *superseded.entry(*file).or_default() += records;
         }
+    }
+
+    /// A flush wrote so many separated records, and so many were superseded by it.
+    fn learn_superseding(&self, separated: u64, superseded: u64) {
+        if separated == 0 {
+            return;
+        }
+        let now = (superseded as f64 / separated as f64).clamp(SHARE_MIN, 1.0);
+        let share = (self.superseding_share() + now) / 2.0;
+        self.superseding_share.store(share.to_bits(), Ordering::Release);
+    }
+
+    /// The share of the separated records that are not flushed which is taken to supersede others.
+    pub(crate) fn superseding_share(&self) -> f64 {
+        f64::from_bits(self.superseding_share.load(Ordering::Acquire))
+    }
+
+    /// So much garbage is allowed in all: what is not flushed may be a part of it.
+    pub(crate) fn bound_unflushed(&self, allowed_bytes: u64, least: u64) {
+        let bytes = (allowed_bytes / UNFLUSHED_PART) as f64 / self.superseding_share();
+        self.unflushed_bytes_max.store((bytes as u64).max(least), Ordering::Release);
+    }
+
+    /// Log bytes that are not flushed at which a memtable is frozen.
+    pub(crate) fn unflushed_bytes_max(&self) -> u64 {
+        self.unflushed_bytes_max.load(Ordering::Acquire)
     }
 
     /// Superseded records of a file, as far as is known.

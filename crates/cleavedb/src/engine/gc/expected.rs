@@ -204,6 +204,20 @@ impl Engine {
         segments.chain(large).fold(0, u64::saturating_add)
     }
 
+    /// Bytes of records that die with the next flush, as far as the last ones tell: nothing can be
+    /// collected before it, but room has to be made for what will be garbage then.
+    pub(super) fn unflushed_garbage(&self) -> u64 {
+        let Some(locating) = &self.locating else { return 0 };
+        let unflushed = self.hidden_max(&self.view.load().values);
+        (unflushed as f64 * locating.superseding_share()) as u64
+    }
+
+    /// Log bytes that are not flushed at which a memtable is frozen.
+    pub(crate) fn unflushed_bytes_max(&self) -> u64 {
+        let of_space = self.locating.as_ref().map_or(u64::MAX, |l| l.unflushed_bytes_max());
+        self.widths.replay_bytes_max.min(of_space)
+    }
+
     /// Once nothing is written any more: what was written last is flushed where it may supersede
     /// much, and a segment that is mostly dead is ended, so that it can be collected.
     fn end_quiet_tail(self: &Arc<Self>, above: u64, least: u64) -> Result<bool> {

@@ -52,6 +52,8 @@ struct State {
     /// Records by container.
     superseded: BTreeMap<FileId, u64>,
     touched: u64,
+    /// Separated records that were flushed.
+    separated: u64,
 }
 
 impl Touching {
@@ -70,6 +72,7 @@ impl Touching {
             held: HeldMemory::new(meter, Purpose::Compaction),
             superseded: BTreeMap::new(),
             touched: 0,
+            separated: 0,
         };
         Arc::new(Self { locating: Arc::clone(locating), state: Mutex::new(state) })
     }
@@ -82,9 +85,10 @@ impl Touching {
         if place.is_none() && planted!("locator_removal_not_touched") {
             return;
         }
-        let State { touches, replaced, facts, held, superseded, touched } = &mut *guard;
+        let State { touches, replaced, facts, held, superseded, touched, separated } = &mut *guard;
         let Some(touches) = touches else { return };
         *touched += 1;
+        *separated += u64::from(place.is_some());
         touches.touch(&located, place, smallest, replaced);
         for place in replaced.drain(..) {
             let Some(superseding) = superseding else { continue };
@@ -114,7 +118,9 @@ impl Touching {
 
     /// A record of a file does not reach the index.
     pub(crate) fn hidden(&self, file: FileId) {
-        *self.state.lock().superseded.entry(file).or_default() += 1;
+        let mut state = self.state.lock();
+        *state.superseded.entry(file).or_default() += 1;
+        state.separated += 1;
     }
 
     /// The sections for the edit, where anything was touched.
@@ -137,6 +143,7 @@ impl Touching {
         let Some(touches) = state.touches.take() else { return };
         touches.publish(self.locating.generation());
         let superseded = std::mem::take(&mut state.superseded);
+        self.locating.learn_superseding(state.separated, superseded.values().sum());
         drop(state);
         let of_file = |(container, records)| Some((file_in(files, container)?, records));
         self.locating.count_superseded(&superseded.into_iter().filter_map(of_file).collect());

@@ -229,6 +229,14 @@ impl Space {
         space
     }
 
+    /// The same with more of it garbage.
+    fn expecting(mut self, bytes: u64) -> Self {
+        let bytes = bytes.min(self.live_bytes);
+        self.live_bytes -= bytes;
+        self.garbage_bytes += bytes;
+        self
+    }
+
     /// Garbage that these limits allow.
     pub(crate) fn allowed_bytes(&self, limits: &SpaceLimits) -> u64 {
         allowed(self.live_bytes, limits).max(limits.slack_bytes)
@@ -278,15 +286,21 @@ pub(crate) struct Plan {
     pub(crate) victims: Vec<FileId>,
 }
 
-/// Decides what to do about garbage. `files` in any order.
-pub(crate) fn plan(files: &[FileFigures], limits: &SpaceLimits, strategy: &dyn Strategy) -> Plan {
+/// Decides what to do about garbage. `files` in any order; `expected_bytes` of what counts as live
+/// is about to be known as garbage, which no file can be collected for yet.
+pub(crate) fn plan(
+    files: &[FileFigures],
+    limits: &SpaceLimits,
+    expected_bytes: u64,
+    strategy: &dyn Strategy,
+) -> Plan {
     let open = || files.iter().filter(|file| !file.is_taken);
     let mut dead: Vec<FileId> = open().filter(|file| file.is_dead).map(|file| file.id).collect();
     dead.sort_unstable();
     // Dead files go away by themselves: collection is decided by what they leave.
     let rest: Vec<FileFigures> = open().filter(|file| !file.is_dead).copied().collect();
     let policy = strategy.victims();
-    let mut urgency = Space::of(&rest).urgency(limits);
+    let mut urgency = Space::of(&rest).expecting(expected_bytes).urgency(limits);
     let is_chosen = |file: &&FileFigures| match urgency {
         _ if file.is_mostly_dead() => true,
         Urgency::None => false,

@@ -60,7 +60,7 @@ use proptest::strategy::Strategy;
 proptest! {
     #[test]
     fn plans_touch_only_what_they_may(files in any_files(), limits in any_limits()) {
-        let plan = plan(&files, &limits, &Wisckey);
+        let plan = plan(&files, &limits, 0, &Wisckey);
         let find = |id| files.iter().find(|file| file.id == id).unwrap();
         for &id in plan.dead.iter().chain(&plan.victims) {
             prop_assert!(find(id).is_settled && !find(id).is_taken);
@@ -103,7 +103,7 @@ proptest! {
     fn collection_comes_to_an_end(mut files in any_files(), limits in any_limits()) {
         for next_id in 1000.. {
             prop_assert!(next_id <= 1040, "it goes on and on");
-            let plan = plan(&files, &limits, &Wisckey);
+            let plan = plan(&files, &limits, 0, &Wisckey);
             files.retain(|file| !plan.dead.contains(&file.id));
             let Some(victim) = plan.victims.first() else {
                 prop_assert_eq!(plan.urgency, Urgency::None);
@@ -131,7 +131,7 @@ fn the_thresholds_are_those_of_the_design() {
 #[test]
 fn dead_files_go_first_and_do_not_make_others_go() {
     let files = [file(1, 1000, 900), file(2, 1000, 0), file(3, 5000, 0)];
-    let plan = plan(&files, &limits(1.25), &Wisckey);
+    let plan = plan(&files, &limits(1.25), 0, &Wisckey);
     assert_eq!(plan.dead, [FileId(2), FileId(3)]);
     assert_eq!((plan.urgency, plan.victims), (Urgency::None, vec![]));
 }
@@ -139,10 +139,10 @@ fn dead_files_go_first_and_do_not_make_others_go() {
 #[test]
 fn a_small_store_has_some_slack() {
     let files = [file(1, MIB, MIB / 2)];
-    let strict = plan(&files, &limits(1.25), &Wisckey);
+    let strict = plan(&files, &limits(1.25), 0, &Wisckey);
     assert_eq!((strict.urgency, strict.victims), (Urgency::Paced, vec![FileId(1)]));
     let slack = SpaceLimits { amplification_max: 1.25, slack_bytes: 2 * MIB };
-    assert_eq!(plan(&files, &slack, &Wisckey).urgency, Urgency::None);
+    assert_eq!(plan(&files, &slack, 0, &Wisckey).urgency, Urgency::None);
     assert_eq!(worthwhile(&files, &slack, &Wisckey), [FileId(1)], "where somebody asks");
 }
 
@@ -150,14 +150,14 @@ fn a_small_store_has_some_slack() {
 fn a_file_that_is_mostly_dead_goes_whatever_the_slack() {
     let slack = SpaceLimits { amplification_max: 1.25, slack_bytes: 100 * MIB };
     let files = [file(1, MIB, MIB / 3), file(2, MIB, MIB / 5)];
-    let plan = plan(&files, &slack, &Wisckey);
+    let plan = plan(&files, &slack, 0, &Wisckey);
     assert_eq!((plan.urgency, plan.victims), (Urgency::Due, vec![FileId(2)]));
 }
 
 #[test]
 fn what_is_not_flushed_counts_as_live() {
     let growing = FileFigures { is_settled: false, is_dead: false, ..file(1, MIB, 0) };
-    let plan = plan(&[growing], &limits(1.25), &Wisckey);
+    let plan = plan(&[growing], &limits(1.25), 0, &Wisckey);
     assert_eq!((plan.urgency, plan.dead, plan.victims), (Urgency::None, vec![], vec![]));
     assert_eq!(Space::of(&[growing]).live_bytes, MIB);
 }
@@ -170,4 +170,16 @@ fn what_is_expected_counts_where_it_is_a_part_worth_finding_out() {
     assert!(is_due(&space(0), 600, &limits) && !is_due(&space(0), 599, &limits));
     assert!(is_due(&space(300), 300, &limits));
     assert!(!is_due(&space(900), 299, &limits), "what is known comes first");
+}
+
+#[test]
+fn what_is_about_to_die_makes_collection_more_pressing() {
+    let files = [file(1, 1100, 1000), file(2, 1000, 1000)];
+    let planned = |expected| plan(&files, &limits(1.25), expected, &Wisckey);
+    assert_eq!((planned(0).urgency, planned(0).victims), (Urgency::None, vec![]));
+    assert_eq!((planned(250).urgency, planned(250).victims), (Urgency::Due, vec![FileId(1)]));
+    assert_eq!(planned(400).urgency, Urgency::Paced);
+    // There is nothing to collect where all that is known lives.
+    let whole = [file(2, 1000, 1000)];
+    assert_eq!(plan(&whole, &limits(1.25), 900, &Wisckey).urgency, Urgency::None);
 }

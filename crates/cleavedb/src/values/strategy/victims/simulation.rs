@@ -103,7 +103,7 @@ impl Store {
             let space = Space::of(&figures);
             let amplification = space.file_bytes as f64 / space.live_bytes.max(1) as f64;
             self.amplification = self.amplification.max(amplification);
-            let decided = plan(&figures, &LIMITS, self.policy);
+            let decided = plan(&figures, &LIMITS, 0, self.policy);
             decided.dead.iter().for_each(|dead| drop(self.files.remove(&dead.0)));
             let find = |id: &FileId| figures.iter().find(|file| file.id == *id).copied();
             let ranked: Vec<_> = decided.victims.iter().filter_map(find).collect();
