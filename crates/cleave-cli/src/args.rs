@@ -146,7 +146,7 @@ pub struct Place {
 /// What is fixed when a store is created.
 #[derive(Args)]
 pub struct Creation {
-    /// How the store keeps, finds and collects values in value files; for a new store `wisckey` if
+    /// How the store keeps, finds and collects values in value files; for a new store `unified` if
     /// not given, and an existing one must have been created with it.
     #[arg(long, value_name = "NAME", value_parser = strategies())]
     pub strategy: Option<StrategyKind>,

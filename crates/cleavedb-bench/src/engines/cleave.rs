@@ -28,14 +28,14 @@ pub(super) fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
     open_separated(dir, settings, settings.tuning.strategy)
 }
 
+/// Opens or creates a store in `dir` whose garbage collection asks the index.
+pub(super) fn open_wisckey(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    open_separated(dir, settings, Some(StrategyKind::Wisckey))
+}
+
 /// Opens or creates a store in `dir` whose garbage collection goes by facts.
 pub(super) fn open_novkv(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
     open_separated(dir, settings, Some(StrategyKind::Novkv))
-}
-
-/// Opens or creates a store in `dir` with a locator beside its index.
-pub(super) fn open_unified(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
-    open_separated(dir, settings, Some(StrategyKind::Unified))
 }
 
 fn open_separated(

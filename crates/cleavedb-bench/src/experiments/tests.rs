@@ -92,7 +92,7 @@ fn novkv_reads_the_same_before_and_after_updates_with_cleaning() {
     assert_eq!(seeds.collect::<BTreeSet<_>>().len(), 1, "all passes ask for the same keys");
     let without = part(&experiment, "4096 B, updates, not cleaning");
     assert_eq!(steps_of(without), [load, updates]);
-    for engine in ["cleavedb", "cleavedb-novkv", "cleavedb-unified", "rocksdb-blob"] {
+    for engine in ["cleavedb", "cleavedb-novkv", "cleavedb-wisckey", "rocksdb-blob"] {
         assert_eq!((with.obstacle(engine), without.obstacle(engine)), (None, None), "{engine}");
     }
     assert!(with.obstacle("leveldb").is_none() && without.obstacle("leveldb").is_some());
@@ -308,7 +308,7 @@ fn every_part_runs_on_the_map() {
 
 #[test]
 fn the_strategies_are_compared_by_experiments_of_their_own() {
-    for engine in ["cleavedb-novkv", "cleavedb-unified"] {
+    for engine in ["cleavedb-novkv", "cleavedb-wisckey"] {
         ["novkv", "unified"].iter().for_each(|name| runs_everything(name, engine));
     }
 }

@@ -161,7 +161,7 @@ impl Options {
         space_amplification_max: f64
     }
 
-    /// How separated values are kept, found and collected. Default: [`StrategyKind::Wisckey`] for a
+    /// How separated values are kept, found and collected. Default: [`StrategyKind::Unified`] for a
     /// new database, and for an existing one whatever it was created with. Fixed at creation:
     /// `Mismatch` where the database has another.
     #[must_use]

@@ -68,8 +68,8 @@ pub(crate) struct Locating {
     /// were last collected. For choosing victims only; after an opening it begins with the facts
     /// that there are.
     superseded: Mutex<BTreeMap<FileId, u64>>,
-    /// Of the separated records that flushes wrote into the index, the share that superseded others,
-    /// as the bits of a number; the latest flushes count most.
+    /// Of the separated records that flushes wrote into the index, the share that superseded others
+    /// (bits of a float); the latest flushes count most.
     superseding_share: AtomicU64,
     /// Log bytes that are not flushed at which a memtable is frozen: beyond these, so much of them
     /// may be garbage that nobody knows of that the bound on space could not be kept.

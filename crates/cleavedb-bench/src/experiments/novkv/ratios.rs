@@ -11,10 +11,10 @@ use crate::experiments::table::labelled;
 use crate::phase::Phase;
 
 /// The engines of which the paper compares the strategies.
-const WISCKEY: &str = "cleavedb";
+const WISCKEY: &str = "cleavedb-wisckey";
 const NOVKV: &str = "cleavedb-novkv";
-/// One more, which the paper does not have.
-const UNIFIED: &str = "cleavedb-unified";
+/// The default, which the paper does not have.
+const UNIFIED: &str = "cleavedb";
 
 /// A figure of one engine at one size of value.
 struct Figure {

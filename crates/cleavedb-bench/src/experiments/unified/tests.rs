@@ -6,7 +6,7 @@ use super::*;
 use crate::experiments::execute::{PartResult, run_all, run_stretch};
 use crate::experiments::find;
 
-const ENGINES: [&str; 3] = ["cleavedb", "cleavedb-novkv", "cleavedb-unified"];
+const ENGINES: [&str; 3] = ["cleavedb", "cleavedb-novkv", "cleavedb-wisckey"];
 
 fn part<'a>(experiment: &'a Experiment, name: &str) -> &'a Part {
     experiment.parts.iter().find(|part| part.name == name).unwrap()
@@ -130,7 +130,7 @@ fn rows_make_sense(text: &str, engine: &str) {
         // Every write was acknowledged before the end, so none may be missing.
         assert_eq!((at("found"), at("keys")), (at("gets"), (keys / 1_000).to_string().as_str()));
         assert!(at("after that get").ends_with("MiB"), "{text}");
-        let has_locator = engine == "cleavedb-unified";
+        let has_locator = engine == "cleavedb";
         assert_eq!(at("locator bytes after that get") != "-", has_locator, "{text}");
     }
 }
@@ -195,7 +195,7 @@ fn every_engine_has_a_line(results: &[PartResult]) {
         assert_eq!(plot.lines.len(), ENGINES.len(), "{what}");
         let points = plot.lines.iter().map(|line| line.1.len()).min();
         assert!(points > Some(1), "{what}: {points:?}");
-        assert!(plot.svg().unwrap().contains("cleavedb-unified"), "{what}");
+        assert!(plot.svg().unwrap().contains("cleavedb-wisckey"), "{what}");
     }
     let bounded = drawn.iter().find(|plot| plot.title.contains("1.1: value files")).unwrap();
     assert_eq!(bounded.level, Some(1.1));

@@ -21,13 +21,13 @@ const VERSION: u8 = 1;
 pub enum StrategyKind {
     /// Garbage collection asks the index about each record and puts live values again (WiscKey,
     /// FAST'16).
-    #[default]
     Wisckey = 1,
     /// Flush and compaction say what died, files are rewritten in key order, and the index is
     /// neither asked nor written for it (NovKV, MSST'20).
     Novkv = 2,
     /// As `novkv`, with a compact table in memory that finds a value without the index and says at
-    /// flush what died (Wayfinder, SiMoD'24, with its future work).
+    /// flush what died (Wayfinder, SiMoD'24, with its future work). The default.
+    #[default]
     Unified = 4,
 }
 

@@ -96,7 +96,8 @@ fn a_third_strategy_has_a_ratio_of_its_own() {
     let text = markdown(&results);
     let row = "| 1024 B | puts a second | 10.00 | 20.00 | 15.00 | 1.50 | 2.00 | up to 1.98 |";
     assert!(text.contains(row), "{text}");
-    let heading = "| cleavedb-unified by cleavedb | cleavedb-novkv by cleavedb | the paper,";
+    let heading =
+        "| cleavedb by cleavedb-wisckey | cleavedb-novkv by cleavedb-wisckey | the paper,";
     assert!(text.contains(heading), "{text}");
     let table = text.lines().filter(|line| line.starts_with('|'));
     assert!(table.clone().all(|line| line.matches('|').count() == 9), "{text}");

@@ -11,7 +11,7 @@ fn result(part: &str, reports: Vec<Value>) -> PartResult {
     let experiment = find("unified", Scale::new(1.0).unwrap()).unwrap();
     let part = experiment.parts.into_iter().find(|other| other.name == part).unwrap();
     let by_engine = vec![
-        ("cleavedb-unified".to_owned(), Came::Reports(reports)),
+        ("cleavedb".to_owned(), Came::Reports(reports)),
         ("other".to_owned(), Came::NotRun("it cannot".to_owned())),
     ];
     PartResult { part, by_engine }
@@ -32,7 +32,7 @@ fn space_is_held_against_the_bound_and_the_garbage_always_allowed() {
         "device_write_amplification": 4.0, "collection": {"bytes_moved": MIB, "bytes_written": 0}});
     let reports = vec![json!({"labels": ["overwrite"], "phases": [overwrite]})];
     let text = markdown(&[result(part, reports)]);
-    let row = "| cleavedb-unified | 4 | 1.50 | 1.24 | 1.50 | 1.00 | 1.50 | 1.50 | 50.0 % | 25.0 % \
+    let row = "| cleavedb | 4 | 1.50 | 1.24 | 1.50 | 1.00 | 1.50 | 1.50 | 50.0 % | 25.0 % \
                | 50.0 % | 2.00 | 2.00 | 2.00 | 7.00 | 9.00 | 1.0 MiB | 0 B | 3.00 | 4.00 |";
     assert!(text.contains(row), "{text}");
     assert!(!text.contains("other") && text.matches("## ").count() == 1, "{text}");
