@@ -45,7 +45,8 @@ pub(crate) struct Described {
 impl Described {
     /// Adds the edits up.
     pub(crate) fn from_edits(edits: Vec<Edit>) -> Result<Self> {
-        let mut state = Self::default();
+        // Where nothing says otherwise, the store is older than the choice.
+        let mut state = Self { strategy: StrategyKind::Wisckey, ..Self::default() };
         for section in edits.into_iter().flat_map(|edit| edit.sections) {
             match section.tag {
                 SectionTag::ENGINE => state.apply_engine(EngineEdit::decode(&section.payload)?)?,
