@@ -7,6 +7,7 @@
 
 use crate::base::entry::Kind;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::limits::VALUE_BYTES_MAX;
 use crate::base::marks::mark;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
@@ -80,7 +81,11 @@ impl Engine {
         if known.operands.is_empty() {
             return Ok(());
         }
-        let Some(value) = self.look_up_value(keyspace, key, Some(read_seq))? else { return Ok(()) };
+        let value = self.look_up_value(keyspace, key, Some(read_seq))?;
+        // What no get would hand out stays operands.
+        let Some(value) = value.filter(|value| value.len() <= VALUE_BYTES_MAX) else {
+            return Ok(());
+        };
         let condition =
             Condition { keyspace: keyspace.id, key: key.to_vec(), read_seq, newest_seq: None };
         let work = self.folding_put(keyspace, key, &value, condition)?;
