@@ -32,6 +32,8 @@ pub(crate) enum FileKind {
     Locator = 12,
     /// Bucket of deltas: `000019.dlt`.
     Bucket = 13,
+    /// Pages of a tree of extents: `000020.fxp`.
+    FlexPages = 14,
 }
 
 /// Name of the pointer file.
@@ -64,6 +66,7 @@ impl FileKind {
             11 => Self::ValueTable,
             12 => Self::Locator,
             13 => Self::Bucket,
+            14 => Self::FlexPages,
             _ => return None,
         })
     }
@@ -79,6 +82,7 @@ impl FileKind {
             Self::ValueTable => Some("vtb"),
             Self::Locator => Some("loc"),
             Self::Bucket => Some("dlt"),
+            Self::FlexPages => Some("fxp"),
             Self::Current | Self::Options | Self::Lock | Self::Reserve | Self::Creating => None,
         }
     }
@@ -128,6 +132,7 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(FileKind, FileId)> {
         "vtb" => FileKind::ValueTable,
         "loc" => FileKind::Locator,
         "dlt" => FileKind::Bucket,
+        "fxp" => FileKind::FlexPages,
         _ => return None,
     };
     if stem.len() < 6 || !stem.bytes().all(|b| b.is_ascii_digit()) {

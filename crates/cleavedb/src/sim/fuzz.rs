@@ -10,6 +10,7 @@ mod buckets;
 mod directory;
 mod dumps;
 mod facts;
+mod flex_pages;
 mod large;
 mod locator;
 mod logs;
@@ -24,6 +25,7 @@ mod values;
 pub use buckets::bucket;
 pub use directory::open_directory;
 pub use dumps::dump;
+pub use flex_pages::flex_pages;
 pub use large::large_value;
 pub use locator::locator;
 pub use logs::{batch_payload, manifest_edit, manifest_file, pointer, segment};
@@ -58,6 +60,7 @@ pub const ENTRIES: &[(&str, Entry)] = &[
     ("table_properties", table_properties),
     ("table_tombstones", table_tombstones),
     ("bucket", bucket),
+    ("flex_pages", flex_pages),
     ("large_value", large_value),
     ("locator", locator),
     ("map", map),

@@ -49,6 +49,7 @@ pub fn open_directory(data: &[u8]) -> bool {
                 value_tables::mend_value_table(&mut piece.bytes, identity);
             }
             FileKind::Bucket => super::buckets::mend_bucket(&mut piece.bytes, identity),
+            FileKind::FlexPages => super::flex_pages::mend_pages(&mut piece.bytes, identity),
             FileKind::Current => logs::mend_pointer(&mut piece.bytes),
             _ => {}
         }
