@@ -34,6 +34,10 @@ pub(crate) enum FileKind {
     Bucket = 13,
     /// Pages of a tree of extents: `000020.fxp`.
     FlexPages = 14,
+    /// Segment of a flexible space: `000021.fxs`.
+    FlexSegment = 15,
+    /// Logical log of a flexible space: `000022.fxl`.
+    FlexLog = 16,
 }
 
 /// Name of the pointer file.
@@ -67,6 +71,8 @@ impl FileKind {
             12 => Self::Locator,
             13 => Self::Bucket,
             14 => Self::FlexPages,
+            15 => Self::FlexSegment,
+            16 => Self::FlexLog,
             _ => return None,
         })
     }
@@ -83,6 +89,8 @@ impl FileKind {
             Self::Locator => Some("loc"),
             Self::Bucket => Some("dlt"),
             Self::FlexPages => Some("fxp"),
+            Self::FlexSegment => Some("fxs"),
+            Self::FlexLog => Some("fxl"),
             Self::Current | Self::Options | Self::Lock | Self::Reserve | Self::Creating => None,
         }
     }
@@ -133,6 +141,8 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(FileKind, FileId)> {
         "loc" => FileKind::Locator,
         "dlt" => FileKind::Bucket,
         "fxp" => FileKind::FlexPages,
+        "fxs" => FileKind::FlexSegment,
+        "fxl" => FileKind::FlexLog,
         _ => return None,
     };
     if stem.len() < 6 || !stem.bytes().all(|b| b.is_ascii_digit()) {

@@ -11,6 +11,7 @@ mod directory;
 mod dumps;
 mod facts;
 mod flex_pages;
+mod flex_space;
 mod large;
 mod locator;
 mod logs;
@@ -26,6 +27,7 @@ pub use buckets::bucket;
 pub use directory::open_directory;
 pub use dumps::dump;
 pub use flex_pages::flex_pages;
+pub use flex_space::{flex_log, flex_segment};
 pub use large::large_value;
 pub use locator::locator;
 pub use logs::{batch_payload, manifest_edit, manifest_file, pointer, segment};
@@ -60,7 +62,9 @@ pub const ENTRIES: &[(&str, Entry)] = &[
     ("table_properties", table_properties),
     ("table_tombstones", table_tombstones),
     ("bucket", bucket),
+    ("flex_log", flex_log),
     ("flex_pages", flex_pages),
+    ("flex_segment", flex_segment),
     ("large_value", large_value),
     ("locator", locator),
     ("map", map),

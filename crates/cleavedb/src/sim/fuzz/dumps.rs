@@ -3,6 +3,8 @@
 use crate::base::names::FileKind;
 use crate::deltas::bucket::dump::dump_bucket;
 use crate::index::flex::pages::dump::dump_pages;
+use crate::index::flex::space::log::dump::dump_log;
+use crate::index::flex::space::segment::dump::dump_space_segment;
 use crate::log::dump::dump_segment;
 use crate::log::dump::values::dump_values;
 use crate::manifest::dump::{dump_current, dump_manifest};
@@ -34,9 +36,11 @@ pub fn dump(data: &[u8]) -> bool {
     let dump_table = |bytes: &[u8], out: &mut String| {
         let _ = dump_table(bytes, out);
     };
-    let dumps: [fn(&[u8], &mut String); 9] = [
+    let dumps: [fn(&[u8], &mut String); 11] = [
         dump_bucket,
         dump_pages,
+        dump_log,
+        dump_space_segment,
         dump_segment,
         dump_values,
         dump_large,
