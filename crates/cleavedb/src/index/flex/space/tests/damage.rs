@@ -128,3 +128,27 @@ fn a_missing_or_damaged_segment_is_an_error_for_its_bytes() {
     assert_eq!((error.kind(), error.offset()), (ErrorKind::Corruption, Some(4096)));
     assert_eq!(error.file(), Some(segment.as_path()));
 }
+
+#[test]
+fn a_log_of_another_history_is_noticed_by_the_one_after_it() {
+    let history = |tag: u16| {
+        let disk = disk();
+        let context = context(&disk, SMALL);
+        let mut space = Space::new(&context).unwrap();
+        space.insert(0, &[1; 20], 1).unwrap();
+        space.set_tag(3, Tag::new(tag)).unwrap();
+        let first = commit(&mut space).log.unwrap();
+        let mut space = Space::open(&context, SpaceState { root: None, log: Some(first) }).unwrap();
+        space.insert(0, &[2; 20], 1).unwrap();
+        let state = commit(&mut space);
+        (disk, path(FileKind::FlexLog, first.file), state)
+    };
+    let ((disk, log, state), (other, same, _)) = (history(5), history(6));
+    // As long, and every frame in it holds.
+    let theirs = other.contents(&same);
+    assert_eq!((&log, disk.contents(&log).len()), (&same, theirs.len()));
+    assert!(Space::open(&context_over(io(&disk), SMALL, 1 << 20), state).is_ok());
+    disk.replace(&log, theirs).unwrap();
+    let error = Space::open(&context_over(io(&disk), SMALL, 1 << 20), state).err().unwrap();
+    assert_eq!((error.kind(), error.file()), (ErrorKind::Corruption, Some(log.as_path())));
+}
