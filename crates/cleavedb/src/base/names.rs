@@ -32,6 +32,12 @@ pub(crate) enum FileKind {
     Locator = 12,
     /// Bucket of deltas: `000019.dlt`.
     Bucket = 13,
+    /// Pages of a tree of extents: `000020.fxp`.
+    FlexPages = 14,
+    /// Segment of a flexible space: `000021.fxs`.
+    FlexSegment = 15,
+    /// Logical log of a flexible space: `000022.fxl`.
+    FlexLog = 16,
 }
 
 /// Name of the pointer file.
@@ -64,6 +70,9 @@ impl FileKind {
             11 => Self::ValueTable,
             12 => Self::Locator,
             13 => Self::Bucket,
+            14 => Self::FlexPages,
+            15 => Self::FlexSegment,
+            16 => Self::FlexLog,
             _ => return None,
         })
     }
@@ -79,6 +88,9 @@ impl FileKind {
             Self::ValueTable => Some("vtb"),
             Self::Locator => Some("loc"),
             Self::Bucket => Some("dlt"),
+            Self::FlexPages => Some("fxp"),
+            Self::FlexSegment => Some("fxs"),
+            Self::FlexLog => Some("fxl"),
             Self::Current | Self::Options | Self::Lock | Self::Reserve | Self::Creating => None,
         }
     }
@@ -128,6 +140,9 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(FileKind, FileId)> {
         "vtb" => FileKind::ValueTable,
         "loc" => FileKind::Locator,
         "dlt" => FileKind::Bucket,
+        "fxp" => FileKind::FlexPages,
+        "fxs" => FileKind::FlexSegment,
+        "fxl" => FileKind::FlexLog,
         _ => return None,
     };
     if stem.len() < 6 || !stem.bytes().all(|b| b.is_ascii_digit()) {

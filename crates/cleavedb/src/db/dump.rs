@@ -16,6 +16,9 @@ use std::path::Path;
 use crate::base::error::{Error, Result};
 use crate::base::names::{FileKind, parse_file_name};
 use crate::deltas::bucket::dump::dump_bucket;
+use crate::index::flex::pages::dump::dump_pages;
+use crate::index::flex::space::log::dump::dump_log;
+use crate::index::flex::space::segment::dump::dump_space_segment;
 use crate::io::context::native_io;
 use crate::io::disk::OpenMode;
 use crate::log::dump::dump_segment;
@@ -46,6 +49,9 @@ pub fn dump_file(path: impl AsRef<Path>, out: &mut String) -> Result<()> {
         FileKind::ValueTable => dump_value_table(&bytes, out),
         FileKind::Locator => dump_locator(&bytes, out),
         FileKind::Bucket => dump_bucket(&bytes, out),
+        FileKind::FlexPages => dump_pages(&bytes, out),
+        FileKind::FlexSegment => dump_space_segment(&bytes, out),
+        FileKind::FlexLog => dump_log(&bytes, out),
         FileKind::Manifest => dump_manifest(&bytes, out),
         FileKind::Current | FileKind::Creating => dump_current(&bytes, out),
         FileKind::Table => {

@@ -75,6 +75,9 @@ pub(crate) fn probe(io: &Io, dir: &Path) -> Result<State> {
         || of_kind(FileKind::Large) > 0
         || of_kind(FileKind::ValueTable) > 0
         || of_kind(FileKind::Bucket) > 0
+        || of_kind(FileKind::FlexPages) > 0
+        || of_kind(FileKind::FlexSegment) > 0
+        || of_kind(FileKind::FlexLog) > 0
         || of_kind(FileKind::Manifest) > 1
         || of_kind(FileKind::Journal) > 1
     {

@@ -10,6 +10,8 @@ mod buckets;
 mod directory;
 mod dumps;
 mod facts;
+mod flex_pages;
+mod flex_space;
 mod large;
 mod locator;
 mod logs;
@@ -24,6 +26,8 @@ mod values;
 pub use buckets::bucket;
 pub use directory::open_directory;
 pub use dumps::dump;
+pub use flex_pages::flex_pages;
+pub use flex_space::{flex_log, flex_segment};
 pub use large::large_value;
 pub use locator::locator;
 pub use logs::{batch_payload, manifest_edit, manifest_file, pointer, segment};
@@ -58,6 +62,9 @@ pub const ENTRIES: &[(&str, Entry)] = &[
     ("table_properties", table_properties),
     ("table_tombstones", table_tombstones),
     ("bucket", bucket),
+    ("flex_log", flex_log),
+    ("flex_pages", flex_pages),
+    ("flex_segment", flex_segment),
     ("large_value", large_value),
     ("locator", locator),
     ("map", map),

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn names_round_trip() {
     let kinds: Vec<FileKind> = (0..=255).filter_map(FileKind::from_u8).collect();
-    assert_eq!(kinds.len(), 13);
+    assert_eq!(kinds.len(), 16);
     for kind in kinds {
         assert_eq!(FileKind::from_u8(kind as u8), Some(kind));
         let ids =
@@ -19,6 +19,9 @@ fn names_round_trip() {
     assert_eq!(file_name(FileKind::ValueTable, FileId(17)), "000017.vtb");
     assert_eq!(file_name(FileKind::Locator, FileId(18)), "000018.loc");
     assert_eq!(file_name(FileKind::Bucket, FileId(19)), "000019.dlt");
+    assert_eq!(file_name(FileKind::FlexPages, FileId(20)), "000020.fxp");
+    assert_eq!(file_name(FileKind::FlexSegment, FileId(21)), "000021.fxs");
+    assert_eq!(file_name(FileKind::FlexLog, FileId(22)), "000022.fxl");
 }
 
 #[test]

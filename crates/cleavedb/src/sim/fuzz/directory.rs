@@ -49,6 +49,11 @@ pub fn open_directory(data: &[u8]) -> bool {
                 value_tables::mend_value_table(&mut piece.bytes, identity);
             }
             FileKind::Bucket => super::buckets::mend_bucket(&mut piece.bytes, identity),
+            FileKind::FlexLog => logs::mend_segment(&mut piece.bytes, piece.kind, identity),
+            FileKind::FlexSegment => {
+                super::flex_space::mend_space_segment(&mut piece.bytes, identity);
+            }
+            FileKind::FlexPages => super::flex_pages::mend_pages(&mut piece.bytes, identity),
             FileKind::Current => logs::mend_pointer(&mut piece.bytes),
             _ => {}
         }

@@ -2,6 +2,9 @@
 
 use crate::base::names::FileKind;
 use crate::deltas::bucket::dump::dump_bucket;
+use crate::index::flex::pages::dump::dump_pages;
+use crate::index::flex::space::log::dump::dump_log;
+use crate::index::flex::space::segment::dump::dump_space_segment;
 use crate::log::dump::dump_segment;
 use crate::log::dump::values::dump_values;
 use crate::manifest::dump::{dump_current, dump_manifest};
@@ -11,6 +14,7 @@ use crate::values::table::dump::dump_value_table;
 
 use super::OURS;
 use super::buckets::mend_bucket;
+use super::flex_pages::mend_pages;
 use super::large::mend_large;
 use super::logs::mend_segment;
 use super::tables::mend_table;
@@ -21,6 +25,8 @@ pub fn dump(data: &[u8]) -> bool {
     let (mut segment, mut table) = (data.to_vec(), data.to_vec());
     let (mut values, mut large) = (data.to_vec(), data.to_vec());
     let (mut value_table, mut bucket) = (data.to_vec(), data.to_vec());
+    let mut pages = data.to_vec();
+    mend_pages(&mut pages, OURS);
     mend_bucket(&mut bucket, OURS);
     mend_value_table(&mut value_table, OURS);
     mend_segment(&mut values, FileKind::Value, OURS);
@@ -30,8 +36,11 @@ pub fn dump(data: &[u8]) -> bool {
     let dump_table = |bytes: &[u8], out: &mut String| {
         let _ = dump_table(bytes, out);
     };
-    let dumps: [fn(&[u8], &mut String); 8] = [
+    let dumps: [fn(&[u8], &mut String); 11] = [
         dump_bucket,
+        dump_pages,
+        dump_log,
+        dump_space_segment,
         dump_segment,
         dump_values,
         dump_large,
@@ -40,7 +49,7 @@ pub fn dump(data: &[u8]) -> bool {
         dump_current,
         dump_table,
     ];
-    for bytes in [data, &segment, &table, &values, &large, &value_table, &bucket] {
+    for bytes in [data, &segment, &table, &values, &large, &value_table, &bucket, &pages] {
         for dump in dumps {
             let mut out = String::new();
             dump(bytes, &mut out);

@@ -38,7 +38,12 @@ pub fn seeds() -> Vec<Seed> {
         all.extend(super::buckets::seeds()?);
         Ok(())
     };
-    let parts = [buckets, logs, values::values, tables, sections, directories];
+    let flex = |all: &mut Vec<Seed>| {
+        all.extend(super::flex_pages::seeds()?);
+        all.extend(super::flex_space::seeds()?);
+        Ok(())
+    };
+    let parts = [buckets, flex, logs, values::values, tables, sections, directories];
     let made = parts.into_iter().try_for_each(|part| part(&mut all));
     assert!(made.is_ok(), "a writer refuses: {made:?}");
     all

@@ -133,9 +133,19 @@ impl Leaf {
         self.bytes.capacity()
     }
 
+    /// The extents as they are written.
+    pub(super) fn packed(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// The extents from the first on.
     pub(super) fn extents(&self) -> Extents<'_> {
-        Extents { rest: &self.bytes, ends: Ends::default(), at: 0 }
+        Self::reading(&self.bytes)
+    }
+
+    /// The extents of a leaf that is written like this, as far as there are any.
+    pub(super) fn reading(packed: &[u8]) -> Extents<'_> {
+        Extents { rest: packed, ends: Ends::default(), at: 0 }
     }
 
     /// The extent that holds the byte of this offset, and where it begins.

@@ -16,6 +16,7 @@ mod edit;
 pub(crate) mod extent;
 mod leaf;
 mod node;
+pub(crate) mod parts;
 mod splice;
 mod walk;
 

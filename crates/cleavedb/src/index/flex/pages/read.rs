@@ -1,0 +1,304 @@
+//! A tree read from its root: level by level, neighbouring pages in one read, many reads at once.
+//!
+//! Nothing is believed that is not proved: pages by their checksums, where they stand and what
+//! names them; the tree by looking at all of it. No page is read twice, and no more bytes than the
+//! files have, whatever a hostile root says.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::base::entry::FileId;
+use crate::base::error::{Error, Result};
+use crate::base::sync::Arc;
+use crate::index::flex::pages::file::PageFile;
+use crate::index::flex::pages::files::PageFiles;
+use crate::index::flex::pages::format::{
+    HEADER_BYTES, NODE_BYTES_MAX, NodePage, Page, PageAddress, RootPage,
+};
+use crate::index::flex::pages::{PageContext, PageStore, Published};
+use crate::index::flex::tree::Tree;
+use crate::index::flex::tree::parts::Part;
+use crate::io::disk::BatchRead;
+use crate::io::{DiskFile, Purpose};
+
+/// Bytes that may lie between two pages which are read in one piece: less than another read costs.
+const GAP_BYTES_MAX: u64 = 16 << 10;
+/// Bytes of one read, one page of more excepted.
+const RUN_BYTES_MAX: u64 = 1 << 20;
+/// Reads at once.
+const RUNS_MAX: usize = 8;
+
+/// A file that is open while a tree is read.
+struct Source {
+    file: Arc<PageFile>,
+    disk_file: Arc<dyn DiskFile>,
+    /// Bytes that pages may take: what the file has.
+    end: u64,
+}
+
+struct Loader<'a> {
+    context: &'a Arc<PageContext>,
+    purpose: Purpose,
+    /// Number of the checkpoint.
+    number: u64,
+    sources: BTreeMap<FileId, Source>,
+    files: PageFiles,
+    /// Pages that something has named.
+    named: HashSet<(FileId, u64)>,
+}
+
+/// Pages next to each other, by number in their level.
+struct PageRun {
+    file: FileId,
+    start: u64,
+    end: u64,
+    members: Vec<usize>,
+}
+
+impl PageStore {
+    /// The checkpoint of a root that is durably named.
+    ///
+    /// # Errors
+    /// `Corruption` that names file and offset where a page is not what was written.
+    pub(crate) fn open(
+        context: &Arc<PageContext>,
+        root: PageAddress,
+        purpose: Purpose,
+    ) -> Result<Self> {
+        let (files, published) = load(context, root, purpose)?;
+        Ok(Self { context: Arc::clone(context), published: Some(published), files, open: None })
+    }
+
+    /// Reads all of the published checkpoint again and proves it.
+    pub(crate) fn verify(&self) -> Result<()> {
+        let Some(root) = self.root() else { return Ok(()) };
+        load(&self.context, root, Purpose::Verify).map(drop)
+    }
+}
+
+fn load(
+    context: &Arc<PageContext>,
+    root: PageAddress,
+    purpose: Purpose,
+) -> Result<(PageFiles, Published)> {
+    let file = PageFile::new(context, root.file);
+    file.keep();
+    let (disk_file, _) = file.open(root.end(), purpose)?;
+    let mut bytes = vec![0; root.bytes as usize];
+    let read = disk_file.read_exact_at(&mut bytes, root.offset);
+    context.io.meter.read(purpose, root.bytes.into());
+    read.map_err(|e| file.unread(e, root.offset))?;
+    let proved = Page::open(&bytes, &context.owner, &root).and_then(|page| {
+        let decoded = RootPage::decode(&page)?;
+        Ok((page.header.checkpoint, decoded))
+    });
+    let (number, stated) = proved.map_err(|e| file.damaged(root.offset, e))?;
+    let mut loader = Loader {
+        context,
+        purpose,
+        number,
+        sources: BTreeMap::new(),
+        files: PageFiles::default(),
+        named: HashSet::new(),
+    };
+    let loaded = loader.open_files(&stated, &root).and_then(|()| loader.tree(&stated));
+    let (tree, pages) = loaded.map_err(|e| file.damaged(root.offset, e))?;
+    loader.files.born(&root);
+    let attached = stated.attached.into();
+    Ok((loader.files, Published { number, tree, root, pages, attached }))
+}
+
+impl Loader<'_> {
+    /// Opens the files that a root names.
+    fn open_files(&mut self, stated: &RootPage, root: &PageAddress) -> Result<()> {
+        for line in &stated.files {
+            let file = PageFile::new(self.context, line.id);
+            file.keep();
+            let (disk_file, bytes) = file.open(line.end, self.purpose)?;
+            // What lies behind the end that the root knows, a torn write or a draft that was given
+            // up, takes room, too.
+            self.files.grown(&file, bytes);
+            self.sources.insert(line.id, Source { file, disk_file, end: line.end });
+        }
+        let own = stated.files.iter().find(|line| line.id == root.file);
+        if own.is_none_or(|line| line.end != root.offset) {
+            return Err(Error::corruption("a root does not know its own file"));
+        }
+        Ok(())
+    }
+
+    /// Reads the nodes, and proves that they are the tree that the root says.
+    fn tree(&mut self, stated: &RootPage) -> Result<(Tree, HashMap<usize, PageAddress>)> {
+        let mut levels: Vec<Vec<NodePage>> = Vec::new();
+        let mut addresses: Vec<Vec<PageAddress>> = vec![vec![stated.top]];
+        let mut lengths = vec![stated.length];
+        for number in 1..=stated.height {
+            let wanted = addresses.last().map_or(&[][..], Vec::as_slice);
+            let nodes = self.level(wanted, &lengths, number == stated.height)?;
+            let (mut below, mut below_lengths) = (Vec::new(), Vec::new());
+            for node in &nodes {
+                if let NodePage::Inner(children) = node {
+                    below.extend(children.iter().map(|(_, address)| *address));
+                    below_lengths.extend(children.iter().map(|(length, _)| *length));
+                }
+            }
+            levels.push(nodes);
+            addresses.push(below);
+            lengths = below_lengths;
+        }
+        let (root, pages) = put_together(levels, &addresses)?;
+        let tree = Tree::of_root(&root, stated.widths)?;
+        let counted = self.files.iter().map(|(id, state)| (id, state.live_bytes));
+        let is_same = stated.files.iter().map(|line| (line.id, line.live_bytes)).eq(counted);
+        if tree.extents() != stated.extents || !is_same {
+            return Err(Error::corruption("a root leads to another tree than it states"));
+        }
+        Ok((tree, pages))
+    }
+
+    /// Reads the pages of a level, given in the order of the space.
+    fn level(
+        &mut self,
+        addresses: &[PageAddress],
+        lengths: &[u64],
+        is_last: bool,
+    ) -> Result<Vec<NodePage>> {
+        for address in addresses {
+            self.admit(address)?;
+        }
+        let mut nodes: Vec<Option<NodePage>> = vec![None; addresses.len()];
+        for batch in runs(addresses).chunks(RUNS_MAX) {
+            for (run, bytes) in batch.iter().zip(self.read(batch)?) {
+                for number in &run.members {
+                    let (Some(address), Some(length)) =
+                        (addresses.get(*number), lengths.get(*number))
+                    else {
+                        continue;
+                    };
+                    let node = self.node(address, *length, is_last, run.start, &bytes);
+                    let node = node.map_err(|e| self.damaged(address, e))?;
+                    if let Some(place) = nodes.get_mut(*number) {
+                        *place = Some(node);
+                    }
+                }
+            }
+        }
+        Ok(nodes.into_iter().flatten().collect())
+    }
+
+    /// Takes a page into account before it is read.
+    fn admit(&mut self, address: &PageAddress) -> Result<()> {
+        let Some(source) = self.sources.get(&address.file) else {
+            return Err(Error::corruption(format!("a page in file {} of others", address.file)));
+        };
+        self.files.born(address);
+        let live = self.files.iter().find(|(id, _)| *id == address.file);
+        let is_too_much =
+            live.is_none_or(|(_, state)| state.live_bytes > source.end - HEADER_BYTES);
+        let is_sound = address.bytes <= NODE_BYTES_MAX
+            && address.end() <= source.end
+            && self.named.insert((address.file, address.offset))
+            && !is_too_much;
+        if !is_sound {
+            let error = Error::corruption("a page is named twice, or lies behind the end");
+            return Err(self.damaged(address, error));
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, address: &PageAddress, error: Error) -> Error {
+        match self.sources.get(&address.file) {
+            Some(source) => source.file.damaged(address.offset, error),
+            None => error,
+        }
+    }
+
+    /// Reads runs of pages.
+    fn read(&self, runs: &[PageRun]) -> Result<Vec<Vec<u8>>> {
+        let mut reads = Vec::with_capacity(runs.len());
+        for run in runs {
+            let Some(source) = self.sources.get(&run.file) else { continue };
+            let (file, bytes) = (Arc::clone(&source.disk_file), run.end - run.start);
+            self.context.io.meter.read(self.purpose, bytes);
+            let buffer = vec![0; bytes as usize];
+            reads.push(BatchRead { file, offset: run.start, buffer, result: Ok(()) });
+        }
+        self.context.io.disk.read_batch(&mut reads);
+        let outcomes = reads.into_iter().zip(runs).map(|(read, run)| {
+            let source = self.sources.get(&run.file);
+            read.result.map(|()| read.buffer).map_err(|e| match source {
+                Some(source) => source.file.unread(e, run.start),
+                None => Error::corruption("a page file is missing"),
+            })
+        });
+        outcomes.collect()
+    }
+
+    /// Proves and decodes one page of a run.
+    fn node(
+        &self,
+        address: &PageAddress,
+        length: u64,
+        is_last: bool,
+        start: u64,
+        run: &[u8],
+    ) -> Result<NodePage> {
+        let from = (address.offset - start) as usize;
+        let bytes = run.get(from..from + address.bytes as usize).unwrap_or_default();
+        let page = Page::open(bytes, &self.context.owner, address)?;
+        if page.header.checkpoint > self.number || page.header.length != length {
+            return Err(Error::corruption("a page of another node than the one that is named"));
+        }
+        let node = NodePage::decode(&page)?;
+        if matches!(node, NodePage::Leaf(_)) != is_last {
+            return Err(Error::corruption("a node at another depth than the tree is high"));
+        }
+        Ok(node)
+    }
+}
+
+/// Pages as they lie on disk, near ones joined.
+fn runs(addresses: &[PageAddress]) -> Vec<PageRun> {
+    let mut order: Vec<(usize, &PageAddress)> = addresses.iter().enumerate().collect();
+    order.sort_unstable_by_key(|(_, address)| (address.file, address.offset));
+    let mut runs: Vec<PageRun> = Vec::new();
+    for (number, address) in order {
+        if let Some(run) = runs.last_mut()
+            && run.file == address.file
+            && address.offset.saturating_sub(run.end) <= GAP_BYTES_MAX
+            && address.end().saturating_sub(run.start) <= RUN_BYTES_MAX
+        {
+            run.end = run.end.max(address.end());
+            run.members.push(number);
+            continue;
+        }
+        let (start, end) = (address.offset, address.end());
+        runs.push(PageRun { file: address.file, start, end, members: vec![number] });
+    }
+    runs
+}
+
+/// Makes nodes of levels, from the last one up.
+fn put_together(
+    levels: Vec<Vec<NodePage>>,
+    addresses: &[Vec<PageAddress>],
+) -> Result<(Part, HashMap<usize, PageAddress>)> {
+    let mut pages = HashMap::new();
+    let mut below: Vec<Part> = Vec::new();
+    for (nodes, addresses) in levels.into_iter().zip(addresses).rev() {
+        let mut rest = below.into_iter();
+        let mut parts = Vec::with_capacity(nodes.len());
+        for (node, address) in nodes.into_iter().zip(addresses) {
+            let part = match node {
+                NodePage::Leaf(part) => part,
+                NodePage::Inner(children) => {
+                    Part::inner(rest.by_ref().take(children.len()).collect())?
+                }
+            };
+            pages.insert(part.identity(), *address);
+            parts.push(part);
+        }
+        below = parts;
+    }
+    let root = below.pop().ok_or_else(|| Error::corruption("a root without a tree"))?;
+    Ok((root, pages))
+}

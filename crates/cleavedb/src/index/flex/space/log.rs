@@ -1,0 +1,273 @@
+//! The logical log: one frame for each group of records, so that a group is there as a whole or
+//! not at all. Frames, segments of the log and their chain are those of the journal; groups take
+//! the place of seqs.
+//!
+//! An edit names how far the log counts ([`LogEnd`]). What lies below is proved, and damage there
+//! is an error; what lies behind was never committed, torn or whole, and is left where it is: after
+//! an open the log goes on in a new file that names the good part of the one before.
+//!
+//! Owned by the space's one writer. Invariants: LL-1 groups are counted without a gap from the one
+//! after the checkpoint on. LL-2 no byte below an end that was named is written again.
+
+pub(crate) mod dump;
+
+use std::path::PathBuf;
+
+use crate::base::codec::{Reader, put_varint};
+use crate::base::entry::FileId;
+use crate::base::error::{Error, Result};
+use crate::base::names::{FILE_ID_MAX, FileKind, file_name};
+use crate::base::sync::Arc;
+use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::index::flex::space::SpaceContext;
+use crate::index::flex::space::record::Record;
+use crate::io::Purpose;
+use crate::log::format::{FRAME_HEADER_BYTES, FrameRef, Sealed};
+use crate::log::reader::{ReadOptions, SegmentReader};
+use crate::log::writer::{SegmentSpec, SegmentWriter};
+
+/// How far a log counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogEnd {
+    /// The newest file.
+    pub(crate) file: FileId,
+    /// Bytes of it that count.
+    pub(crate) bytes: u64,
+    /// Number of the last group.
+    pub(crate) group: u64,
+}
+
+impl LogEnd {
+    /// Appends it.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        [self.file.0, self.bytes, self.group].iter().for_each(|number| put_varint(out, *number));
+    }
+
+    /// Reads one.
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let (file, bytes, group) = (FileId(reader.varint()?), reader.varint()?, reader.varint()?);
+        if !(1..=FILE_ID_MAX).contains(&file.0) || group == 0 {
+            return Err(Error::corruption("a log cannot end there"));
+        }
+        Ok(Self { file, bytes, group })
+    }
+}
+
+/// A file of the log: what keeps it on disk. Starts out doomed, as segments do.
+pub(crate) struct LogFile {
+    id: FileId,
+    context: Arc<SpaceContext>,
+    doomed: AtomicBool,
+}
+
+impl LogFile {
+    fn new(context: &Arc<SpaceContext>, id: FileId) -> Arc<Self> {
+        Arc::new(Self { id, context: Arc::clone(context), doomed: AtomicBool::new(true) })
+    }
+
+    /// Number of the file.
+    pub(crate) fn id(&self) -> FileId {
+        self.id
+    }
+
+    fn path(&self) -> PathBuf {
+        self.context.dir.join(file_name(FileKind::FlexLog, self.id))
+    }
+
+    /// A durable edit names the file.
+    pub(super) fn keep(&self) {
+        self.doomed.store(false, Ordering::Release);
+    }
+
+    /// No durable edit needs the file any more.
+    pub(super) fn doom(&self) {
+        self.doomed.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for LogFile {
+    fn drop(&mut self) {
+        if self.doomed.load(Ordering::Acquire) {
+            self.context.obsolete.push(FileKind::FlexLog, self.id);
+        }
+    }
+}
+
+/// The log of one space since its last checkpoint.
+pub(crate) struct Log {
+    context: Arc<SpaceContext>,
+    writer: Option<SegmentWriter>,
+    /// Oldest first.
+    files: Vec<Arc<LogFile>>,
+    /// Good part of the newest file, where that is not being written.
+    before: Option<Sealed>,
+    /// Number of the last group.
+    group: u64,
+    /// Bytes of all files.
+    bytes: u64,
+    /// Nobody knows what the newest file holds.
+    is_broken: bool,
+}
+
+impl Log {
+    /// A log without groups behind a checkpoint that holds this one as its last.
+    pub(crate) fn new(context: &Arc<SpaceContext>, group: u64) -> Self {
+        let (context, files) = (Arc::clone(context), Vec::new());
+        Self { context, writer: None, files, before: None, group, bytes: 0, is_broken: false }
+    }
+
+    /// Number of the last group.
+    pub(crate) fn group(&self) -> u64 {
+        self.group
+    }
+
+    /// Bytes since the last checkpoint.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether a failure has left it so that nothing can be appended.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// Its files, oldest first.
+    pub(crate) fn files(&self) -> &[Arc<LogFile>] {
+        &self.files
+    }
+
+    /// Appends a group and makes it durable. A failure that leaves the log as it was, such as a
+    /// full disk, is no reason to stop; [`Log::is_broken`] tells.
+    pub(crate) fn append(&mut self, payload: &[u8]) -> Result<LogEnd> {
+        let next = self.group + 1;
+        let mut writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => self.begin(next)?,
+        };
+        let before = writer.bytes();
+        let frame = FrameRef { base_seq: next, count: 1, payload };
+        if let Err(error) = writer.append_frames(&[frame], self.group) {
+            // What was appended is cut off again, or nobody knows what is there.
+            self.is_broken = error.is_fatal();
+            self.writer = Some(writer);
+            return Err(error.into_error());
+        }
+        if let Err(error) = writer.sync() {
+            self.is_broken = true;
+            return Err(error);
+        }
+        let end = LogEnd { file: writer.id(), bytes: writer.bytes(), group: next };
+        self.bytes += end.bytes - before;
+        self.group = next;
+        self.writer = Some(writer);
+        Ok(end)
+    }
+
+    /// Makes the next file; its name is durable when this returns.
+    fn begin(&mut self, first_group: u64) -> Result<SegmentWriter> {
+        let file = LogFile::new(&self.context, self.context.ids.next());
+        let spec = SegmentSpec {
+            kind: FileKind::FlexLog,
+            id: file.id(),
+            uuid: self.context.owner.uuid,
+            predecessor: self.before,
+            first_seq: first_group,
+            purpose: Purpose::Flush,
+            preallocate_bytes: 0,
+        };
+        let made = SegmentWriter::create(&self.context.io, &file.path(), &spec);
+        let writer = made.map_err(|error| {
+            self.is_broken = error.is_fatal();
+            error.into_error()
+        })?;
+        let dir = &self.context.dir;
+        let synced = self.context.io.disk.sync_dir(dir);
+        synced.map_err(|e| Error::io("syncing the directory of a log", dir, e))?;
+        self.bytes += writer.bytes();
+        self.files.push(file);
+        self.before = None;
+        Ok(writer)
+    }
+
+    /// Reads what counts of a log whose checkpoint holds `group` as its last, and hands out each
+    /// record in order.
+    pub(crate) fn replay(
+        context: &Arc<SpaceContext>,
+        group: u64,
+        end: &LogEnd,
+        redo: &mut dyn FnMut(&Record) -> Result<()>,
+    ) -> Result<Self> {
+        let mut chain: Vec<(SegmentReader, Arc<LogFile>, u64, Option<Sealed>)> = Vec::new();
+        let (mut next, mut bytes, mut sealed) = (end.file, end.bytes, None);
+        loop {
+            let file = LogFile::new(context, next);
+            file.keep();
+            let options = ReadOptions {
+                kind: FileKind::FlexLog,
+                id: next,
+                uuid: context.owner.uuid,
+                sealed: None,
+                contiguous: true,
+                purpose: Purpose::Recovery,
+            };
+            let reader = SegmentReader::open(&context.io, &file.path(), options)?;
+            let Some(predecessor) = reader.header().map(|header| header.predecessor) else {
+                let error = Error::corruption("a log's file without a header");
+                return Err(error.in_file(&file.path()));
+            };
+            chain.push((reader, file, bytes, sealed));
+            // Each names an older one: this comes to an end.
+            let Some(before) = predecessor else { break };
+            (next, bytes, sealed) = (before.id, before.bytes, Some(before));
+        }
+        let mut log = Self::new(context, group);
+        for (mut reader, file, bytes, sealed) in chain.into_iter().rev() {
+            log.read_file(&mut reader, &file, bytes, redo).map_err(|e| e.in_file(&file.path()))?;
+            let good = reader.good_part().sealed;
+            if sealed.is_some_and(|sealed| sealed != good) {
+                let error = Error::corruption("a log's file is not the one that was gone on from");
+                return Err(error.in_file(&file.path()));
+            }
+            log.before = Some(good);
+            log.bytes += bytes;
+            log.files.push(file);
+        }
+        if log.group != end.group {
+            let message = format!("a log of {} groups, {} were committed", log.group, end.group);
+            return Err(Error::corruption(message));
+        }
+        Ok(log)
+    }
+
+    /// Reads one file up to where it counts.
+    fn read_file(
+        &mut self,
+        reader: &mut SegmentReader,
+        file: &LogFile,
+        end: u64,
+        redo: &mut dyn FnMut(&Record) -> Result<()>,
+    ) -> Result<()> {
+        let damaged = |at: u64, what: &str| Error::corruption(what.to_owned()).at_offset(at);
+        while reader.good_part().sealed.bytes < end {
+            let at = reader.good_part().sealed.bytes;
+            let Some(frame) = reader.next_frame()? else {
+                let what = "a log ends before what was committed";
+                return Err(damaged(at, what).in_file(&file.path()));
+            };
+            if frame.header.base_seq != self.group + 1 || frame.header.count != 1 {
+                return Err(damaged(frame.offset, "a group of a log is missing"));
+            }
+            let mut records = Reader::new(frame.payload);
+            while !records.is_empty() {
+                let record_at = FRAME_HEADER_BYTES + frame.payload.len() - records.rest().len();
+                let done = Record::decode(&mut records).and_then(|record| redo(&record));
+                done.map_err(|error| error.at_offset(frame.offset + record_at as u64))?;
+            }
+            self.group += 1;
+        }
+        if reader.good_part().sealed.bytes != end {
+            return Err(damaged(end, "a log counts up to the middle of a group"));
+        }
+        Ok(())
+    }
+}

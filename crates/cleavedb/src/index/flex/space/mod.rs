@@ -1,0 +1,234 @@
+//! The flexible address space: bytes that can be put in, taken out and replaced anywhere, on a disk
+//! that only appends.
+//!
+//! Data goes to segments in the order of writing; the tree says where each byte of the space
+//! stands; the logical log says what was done to the tree since its last checkpoint. Operations
+//! make up a group, which [`Space::commit`] makes durable as a whole: first its data, then its
+//! records, in one frame. A group counts once an edit names the state that the commit returned; so
+//! groups of several spaces, and whatever else is in the edit, count together or not at all.
+//! Opening reads the tree of the checkpoint and does the records again, none of the data.
+//!
+//! **Checksums** stand in the segments, one for each block of 4092 bytes of data, bound to file and
+//! offset. Extents are cut anywhere by later operations, so that a checksum of what was written at
+//! once would have to be read as a whole to prove a part of it; a block is what the device reads in
+//! any case. That a byte is the one that was asked for, the address says: addresses are never used
+//! twice, and the pages and records that name them are proved. What records in the space hold
+//! (keys, seqs) their owner compares by itself.
+//!
+//! **Reclaim** needs to find what lives in a segment. Every write names its owner by a number; a
+//! finished segment has the numbers of its owners at its end. Who asks for space back says where in
+//! the space an owner lies now, and only there the tree is looked at; what is not found so, since
+//! an owner has merged with another one or a crash took the numbers, is found by walking over all
+//! of it.
+//!
+//! Owned by one writer; views are for any thread. Invariants: SP-1 no byte that was handed to the
+//! disk is overwritten (rule F9). SP-2 a file goes when neither the published state nor a view
+//! needs it. SP-3 what fails before its group is committed leaves the space as the last group did.
+//! SP-4 nothing is committed while a state waits to be published.
+
+pub(crate) mod log;
+mod open;
+pub(crate) mod reclaim;
+pub(crate) mod record;
+pub(crate) mod segment;
+mod view;
+mod write;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::base::codec::Reader;
+use crate::base::entry::FileId;
+use crate::base::error::{Error, Result};
+use crate::base::file_ids::FileIds;
+use crate::base::obsolete::ObsoleteFiles;
+use crate::base::sync::Arc;
+use crate::index::flex::pages::format::{Owner, PageAddress};
+use crate::index::flex::pages::{Draft, PageContext, PageStore};
+use crate::index::flex::space::log::{Log, LogEnd};
+use crate::index::flex::space::segment::Segment;
+use crate::index::flex::space::segment::format::SPAN_BYTES;
+use crate::index::flex::space::segment::writer::SegmentWriter;
+use crate::index::flex::tree::{Tree, TreeWidths};
+use crate::io::Io;
+use crate::values::file::OpenFiles;
+
+pub(crate) use view::View;
+
+/// Sizes of a space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SpaceLimits {
+    /// Blocks of a segment, at most 1024.
+    pub(crate) segment_blocks: u64,
+    /// Bytes of the log from which a checkpoint is due: what opening has to do again.
+    pub(crate) log_bytes_max: u64,
+    /// Garbage that is left alone, in percent of all data.
+    pub(crate) garbage_percent_max: u64,
+}
+
+impl SpaceLimits {
+    /// What a database uses: segments of 4 MiB; a log that is done again in a fraction of a second.
+    pub(crate) const USUAL: Self =
+        Self { segment_blocks: 1023, log_bytes_max: 8 << 20, garbage_percent_max: 25 };
+}
+
+/// What a space is given to work with.
+pub(crate) struct SpaceContext {
+    /// Disk, limiter and meter.
+    pub(crate) io: Io,
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    /// Whose space it is.
+    pub(crate) owner: Owner,
+    /// Where files go that nobody needs any more.
+    pub(crate) obsolete: Arc<ObsoleteFiles>,
+    /// Where file numbers come from.
+    pub(crate) ids: Arc<FileIds>,
+    /// Which segments are open.
+    pub(crate) open_files: Arc<OpenFiles>,
+    /// Sizes of the tree's nodes.
+    pub(crate) widths: TreeWidths,
+    /// Sizes of files.
+    pub(crate) limits: SpaceLimits,
+    /// Pages of the tree.
+    pub(crate) pages: Arc<PageContext>,
+}
+
+/// What an edit names of a space: all that opening it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct SpaceState {
+    /// The last checkpoint of the tree.
+    pub(crate) root: Option<PageAddress>,
+    /// How far the log counts since then.
+    pub(crate) log: Option<LogEnd>,
+}
+
+impl SpaceState {
+    /// Appends it.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.root.is_some()) | u8::from(self.log.is_some()) << 1);
+        self.root.iter().for_each(|root| root.encode(out));
+        self.log.iter().for_each(|log| log.encode(out));
+    }
+
+    /// Reads one.
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let parts = reader.u8()?;
+        if parts > 3 {
+            return Err(Error::corruption("a state of a space has parts that are unknown"));
+        }
+        let root = (parts & 1 > 0).then(|| PageAddress::decode(reader)).transpose()?;
+        let log = (parts & 2 > 0).then(|| LogEnd::decode(reader)).transpose()?;
+        Ok(Self { root, log })
+    }
+}
+
+/// A state that is durable and that nothing names yet.
+pub(crate) struct Prepared {
+    state: SpaceState,
+    draft: Option<Draft>,
+}
+
+impl Prepared {
+    /// What the edit is to name.
+    pub(crate) fn state(&self) -> SpaceState {
+        self.state
+    }
+}
+
+/// Segments by number.
+type Segments = BTreeMap<FileId, Arc<Segment>>;
+
+/// A segment, and what is live in it.
+#[derive(Clone)]
+pub(crate) struct SegmentState {
+    /// The segment.
+    pub(crate) segment: Arc<Segment>,
+    /// Bytes of data.
+    pub(crate) bytes: u64,
+    /// Bytes that the space maps to, as of the last group.
+    pub(crate) live_bytes: u64,
+}
+
+/// A space and its one writer.
+pub(crate) struct Space {
+    context: Arc<SpaceContext>,
+    /// With the operations of the group in the making.
+    tree: Tree,
+    /// As of the last group.
+    committed: Tree,
+    /// Records of the group in the making.
+    group: Vec<u8>,
+    /// What the group in the making adds to live bytes.
+    changes: BTreeMap<FileId, i64>,
+    segments: BTreeMap<FileId, SegmentState>,
+    /// The same for views.
+    table: Arc<Segments>,
+    writer: Option<SegmentWriter>,
+    has_new_names: bool,
+    log: Log,
+    pages: PageStore,
+    state: SpaceState,
+    /// A prepared state has not been published.
+    is_waiting: bool,
+}
+
+impl Space {
+    /// An empty space.
+    pub(crate) fn new(context: &Arc<SpaceContext>) -> Result<Self> {
+        let tree = Tree::new(context.widths)?;
+        if !SPAN_BYTES.is_multiple_of(context.widths.window_bytes.into()) {
+            return Err(Error::invalid("a segment's addresses are no whole windows"));
+        }
+        Ok(Self {
+            context: Arc::clone(context),
+            committed: tree.clone(),
+            tree,
+            group: Vec::new(),
+            changes: BTreeMap::new(),
+            segments: BTreeMap::new(),
+            table: Arc::default(),
+            writer: None,
+            has_new_names: false,
+            log: Log::new(context, 0),
+            pages: PageStore::new(&context.pages),
+            state: SpaceState::default(),
+            is_waiting: false,
+        })
+    }
+
+    /// The tree with the operations of the group in the making.
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// The last state that was prepared.
+    pub(crate) fn state(&self) -> SpaceState {
+        self.state
+    }
+
+    /// The segments, and what is live in them as of the last group.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = (FileId, &SegmentState)> {
+        self.segments.iter().map(|(id, state)| (*id, state))
+    }
+
+    /// Whether the log is so long that a checkpoint is due.
+    pub(crate) fn is_checkpoint_due(&self) -> bool {
+        self.log.bytes() >= self.context.limits.log_bytes_max
+    }
+
+    /// Files that the published state needs; others of these kinds are of no use after an open.
+    pub(crate) fn files(&self) -> Vec<FileId> {
+        let segments = self.segments.keys().copied();
+        let pages = self.pages.files().iter().map(|(id, _)| id);
+        segments.chain(pages).chain(self.log.files().iter().map(|file| file.id())).collect()
+    }
+
+    /// What the space is as of the last group, for readers.
+    pub(crate) fn view(&self) -> View {
+        View::new(self.committed.clone(), Arc::clone(&self.table))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Getting space back: what lives in segments of much garbage is written again, in the group in the
+//! making, and the segments go once that counts.
+//!
+//! Run by the one writer, whenever it likes; which segments are worth it is a pure function.
+
+use std::ops::Range;
+
+use crate::base::entry::FileId;
+use crate::base::error::Result;
+use crate::index::flex::space::record::Record;
+use crate::index::flex::space::segment::format::place_of;
+use crate::index::flex::space::{SegmentState, Space};
+use crate::index::flex::tree::extent::Placed;
+use crate::io::Purpose;
+
+/// What a reclaim did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reclaimed {
+    /// Segments that nothing leads to any more.
+    pub(crate) segments: u64,
+    /// Bytes that were written again.
+    pub(crate) moved_bytes: u64,
+    /// Segments whose owners did not tell of all that lives, so that all of the tree was walked
+    /// over.
+    pub(crate) walks: u64,
+}
+
+/// Which of these segments to empty: those with the largest share of garbage first, as long as
+/// there is more garbage in all than is left alone, and while what is moved stays within
+/// `moved_bytes_max`; the first one in any case.
+pub(crate) fn victims(
+    segments: &[(FileId, u64, u64)],
+    garbage_percent_max: u64,
+    moved_bytes_max: u64,
+) -> Vec<FileId> {
+    let mut order: Vec<_> = segments.iter().filter(|(_, bytes, live)| live < bytes).collect();
+    // Shares of garbage as cross products; the older one first.
+    order.sort_by(|(a_id, a_bytes, a_live), (b_id, b_bytes, b_live)| {
+        let (a, b) = (u128::from(a_bytes - a_live), u128::from(b_bytes - b_live));
+        (b * u128::from(*a_bytes)).cmp(&(a * u128::from(*b_bytes))).then(a_id.cmp(b_id))
+    });
+    let mut bytes: u64 = segments.iter().map(|(_, bytes, _)| *bytes).sum();
+    let mut garbage: u64 = order.iter().map(|(_, bytes, live)| bytes - live).sum();
+    let (mut chosen, mut moved) = (Vec::new(), 0);
+    for (id, of_it, live) in order {
+        let is_enough = garbage.saturating_mul(100) <= bytes.saturating_mul(garbage_percent_max);
+        if is_enough || (moved + live > moved_bytes_max && !chosen.is_empty()) {
+            break;
+        }
+        chosen.push(*id);
+        moved += live;
+        garbage -= of_it - live;
+        bytes -= of_it - live;
+    }
+    chosen
+}
+
+impl Space {
+    /// Garbage in segments and all bytes of their data, as of the last group.
+    pub(crate) fn garbage(&self) -> (u64, u64) {
+        let closed = self.closed_segments();
+        let garbage = closed.iter().map(|(_, bytes, live)| bytes.saturating_sub(*live)).sum();
+        (garbage, closed.iter().map(|(_, bytes, _)| *bytes).sum())
+    }
+
+    fn closed_segments(&self) -> Vec<(FileId, u64, u64)> {
+        let open = self.writer.as_ref().map(|writer| writer.segment().id());
+        let closed = self.segments().filter(|(id, _)| Some(*id) != open);
+        closed.map(|(id, state)| (id, state.bytes, state.live_bytes)).collect()
+    }
+
+    /// Empties segments of much garbage, at most about `moved_bytes_max` of live data, as part of
+    /// the group in the making. `find` says where in the space an owner's bytes lie now.
+    ///
+    /// # Errors
+    /// Those of the disk, and of data that is not what was written; the group is taken back then.
+    pub(crate) fn reclaim(
+        &mut self,
+        moved_bytes_max: u64,
+        find: &dyn Fn(u64) -> Option<Range<u64>>,
+    ) -> Result<Reclaimed> {
+        self.check_open()?;
+        let percent = self.context.limits.garbage_percent_max;
+        let mut reclaimed = Reclaimed::default();
+        for id in victims(&self.closed_segments(), percent, moved_bytes_max) {
+            let Some(state) = self.segments.get(&id).cloned() else { continue };
+            let done = self.empty(id, &state, find, &mut reclaimed);
+            if done.is_err() {
+                self.roll_back();
+                return done.map(|()| reclaimed);
+            }
+            reclaimed.segments += 1;
+        }
+        Ok(reclaimed)
+    }
+
+    /// Moves all that lives in a segment.
+    fn empty(
+        &mut self,
+        id: FileId,
+        state: &SegmentState,
+        find: &dyn Fn(u64) -> Option<Range<u64>>,
+        reclaimed: &mut Reclaimed,
+    ) -> Result<()> {
+        for owner in state.segment.owners(Purpose::Collection)?.unwrap_or_default() {
+            if let Some(range) = find(owner) {
+                let end = range.end.min(self.tree.length());
+                self.empty_range(id, range.start.min(end)..end, owner, reclaimed)?;
+            }
+        }
+        let change = self.changes.get(&id).copied().unwrap_or_default();
+        if state.live_bytes.saturating_add_signed(change) > 0 {
+            reclaimed.walks += 1;
+            self.empty_range(id, 0..self.tree.length(), 0, reclaimed)?;
+        }
+        Ok(())
+    }
+
+    /// Moves what of a range lives in a segment.
+    fn empty_range(
+        &mut self,
+        id: FileId,
+        range: Range<u64>,
+        owner: u64,
+        reclaimed: &mut Reclaimed,
+    ) -> Result<()> {
+        let is_there = |piece: &Placed| place_of(piece.extent.physical).0 == id;
+        let pieces: Vec<Placed> = self.tree.walk(range)?.filter(is_there).collect();
+        for piece in pieces {
+            let bytes = self.read(piece.offset..piece.end(), Purpose::Collection)?;
+            let (mut offset, mut old) = (piece.offset, piece.extent.physical);
+            for extent in self.append(&bytes, owner, Purpose::Collection)? {
+                let (length, new) = (u64::from(extent.length), extent.physical);
+                self.tree.relocate(offset..offset + length, old, new)?;
+                *self.changes.entry(id).or_default() -= length.cast_signed();
+                *self.changes.entry(place_of(new).0).or_default() += length.cast_signed();
+                self.note(&Record::Moved { offset, length, old, new })?;
+                (offset, old) = (offset + length, old + length);
+                reclaimed.moved_bytes += length;
+            }
+        }
+        Ok(())
+    }
+}

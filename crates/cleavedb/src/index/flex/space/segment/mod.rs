@@ -1,0 +1,210 @@
+//! One segment of a space: how it is read, also what is not written yet, and the pin that keeps its
+//! file on disk.
+//!
+//! Shared by views and the writer. Invariants: SG-1 a file that a durable edit no longer needs, or
+//! that none ever named, is queued for removal when its last holder goes away (rule F7). SG-2 no
+//! byte leaves here that was not proved by the checksum of its block, or that is not in memory
+//! still. SG-3 what was written is written once: the tail begins where a block does, and leaves in
+//! whole blocks.
+
+pub(crate) mod dump;
+pub(crate) mod format;
+pub(crate) mod writer;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc as SlotArc;
+
+use crate::base::entry::FileId;
+use crate::base::error::{Error, Result};
+use crate::base::names::{FileKind, file_name};
+use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::base::sync::{Arc, ArcSwap, Mutex};
+use crate::index::flex::space::SpaceContext;
+use crate::index::flex::space::segment::format::{
+    BLOCK_BYTES, DATA_BYTES, HEADER_BYTES, TRAILER_BYTES, block_offset, check_block, check_header,
+    decode_summary, summary_bytes,
+};
+use crate::io::disk::OpenMode;
+use crate::io::{DiskFile, Purpose};
+use crate::values::file::Slot;
+
+/// Data that is not written yet.
+#[derive(Debug, Default)]
+struct Tail {
+    /// Position of its first byte.
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+/// A segment. Starts out doomed: it goes away with its last holder unless a durable edit names it.
+pub(crate) struct Segment {
+    id: FileId,
+    path: PathBuf,
+    context: Arc<SpaceContext>,
+    handle: SlotArc<Slot>,
+    doomed: AtomicBool,
+    /// Of a segment that is being written; elsewhere everything is on disk.
+    tail: Mutex<Option<Tail>>,
+}
+
+impl Segment {
+    /// The segment of this number; opens nothing.
+    pub(super) fn new(context: &Arc<SpaceContext>, id: FileId) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            path: context.dir.join(file_name(FileKind::FlexSegment, id)),
+            context: Arc::clone(context),
+            handle: SlotArc::new(ArcSwap::from_pointee(None)),
+            doomed: AtomicBool::new(true),
+            tail: Mutex::new(None),
+        })
+    }
+
+    /// Number of the file.
+    pub(crate) fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends so many bytes of its data from a position on.
+    pub(crate) fn read(
+        &self,
+        position: u64,
+        bytes: u64,
+        purpose: Purpose,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let end = position.saturating_add(bytes);
+        let mut late = Vec::new();
+        let disk_end = {
+            let tail = self.tail.lock();
+            match tail.as_ref().filter(|tail| tail.start < end) {
+                None => end,
+                Some(tail) => {
+                    let from = position.saturating_sub(tail.start) as usize;
+                    let to = (end - tail.start) as usize;
+                    let part = tail.bytes.get(from..to).ok_or_else(|| {
+                        let error = Error::corruption("bytes that were never written");
+                        self.damaged(block_offset(position), error)
+                    })?;
+                    late.extend_from_slice(part);
+                    tail.start
+                }
+            }
+        };
+        if position < disk_end {
+            self.read_blocks(position, disk_end, purpose, out)?;
+        }
+        out.append(&mut late);
+        Ok(())
+    }
+
+    /// Reads what is on disk: the blocks that it lies in, each proved.
+    fn read_blocks(&self, from: u64, to: u64, purpose: Purpose, out: &mut Vec<u8>) -> Result<()> {
+        let (start, last) = (block_offset(from), block_offset(to - 1));
+        let mut buffer = vec![0; (last + BLOCK_BYTES - start) as usize];
+        let read = self.disk_file(purpose)?.read_exact_at(&mut buffer, start);
+        self.context.io.meter.read(purpose, buffer.len() as u64);
+        read.map_err(|e| self.unread(e, start))?;
+        let mut position = from - from % DATA_BYTES;
+        for (number, block) in (0u64..).zip(buffer.chunks(BLOCK_BYTES as usize)) {
+            let offset = start + number * BLOCK_BYTES;
+            let data = check_block(block, &self.context.owner, self.id, offset)
+                .map_err(|e| self.damaged(offset, e))?;
+            let first = from.saturating_sub(position) as usize;
+            let behind = (to - position).min(DATA_BYTES) as usize;
+            out.extend_from_slice(data.get(first..behind).unwrap_or_default());
+            position += DATA_BYTES;
+        }
+        Ok(())
+    }
+
+    /// Whose data is in it; `None` where nobody knows, for it was never ended.
+    pub(crate) fn owners(&self, purpose: Purpose) -> Result<Option<BTreeSet<u64>>> {
+        let file = self.disk_file(purpose)?;
+        let bytes = file.len().map_err(|e| Error::io("measuring a segment", &self.path, e))?;
+        let read = |offset: u64, bytes: u64| {
+            let mut buffer = vec![0; bytes as usize];
+            let read = file.read_exact_at(&mut buffer, offset);
+            self.context.io.meter.read(purpose, bytes);
+            read.map(|()| buffer).map_err(|e| self.unread(e, offset))
+        };
+        let Some(trailer_at) = bytes.checked_sub(TRAILER_BYTES) else { return Ok(None) };
+        let stated = summary_bytes(&read(trailer_at, TRAILER_BYTES)?).ok();
+        let Some((offset, length)) =
+            stated.and_then(|length| Some((bytes.checked_sub(length)?, length)))
+        else {
+            return Ok(None);
+        };
+        let summary = read(offset, length)?;
+        Ok(decode_summary(&summary, &self.context.owner, self.id, offset).ok())
+    }
+
+    /// Bytes of data that it has room for on disk, as long as it is.
+    pub(super) fn data_bytes(&self, purpose: Purpose) -> Result<u64> {
+        let file = self.disk_file(purpose)?;
+        let bytes = file.len().map_err(|e| Error::io("measuring a segment", &self.path, e))?;
+        Ok((bytes / BLOCK_BYTES).saturating_sub(1) * DATA_BYTES)
+    }
+
+    /// The open file, its header proved when it is opened.
+    fn disk_file(&self, purpose: Purpose) -> Result<Arc<dyn DiskFile>> {
+        if let Some(file) = self.handle.load().as_ref() {
+            return Ok(Arc::clone(file));
+        }
+        // Two threads may both open it; one descriptor is closed again.
+        let mode = OpenMode { direct: false, random: true };
+        let file = self.context.io.disk.open(&self.path, mode).map_err(|e| {
+            if e.kind() == std::io::ErrorKind::NotFound {
+                return Error::corruption("a segment is missing").in_file(&self.path);
+            }
+            Error::io("opening a segment", &self.path, e)
+        })?;
+        let mut header = vec![0; HEADER_BYTES];
+        let read = file.read_exact_at(&mut header, 0);
+        self.context.io.meter.read(purpose, HEADER_BYTES as u64);
+        read.map_err(|e| self.unread(e, 0))?;
+        check_header(&header, &self.context.owner, self.id).map_err(|e| self.damaged(0, e))?;
+        self.handle.store(Arc::new(Some(Arc::clone(&file))));
+        self.context.open_files.opened(&self.handle);
+        Ok(file)
+    }
+
+    /// What a failed read of bytes that were written means.
+    fn unread(&self, e: std::io::Error, offset: u64) -> Error {
+        if e.kind() == std::io::ErrorKind::UnexpectedEof {
+            return self.damaged(offset, Error::corruption("a segment ends too early"));
+        }
+        Error::io("reading a segment", &self.path, e).at_offset(offset)
+    }
+
+    fn damaged(&self, offset: u64, error: Error) -> Error {
+        error.in_file(&self.path).at_offset(offset)
+    }
+
+    /// A durable edit names the file.
+    pub(super) fn keep(&self) {
+        self.doomed.store(false, Ordering::Release);
+    }
+
+    /// No durable edit needs the file any more: it goes away with its last holder.
+    pub(super) fn doom(&self) {
+        self.doomed.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if self.doomed.load(Ordering::Acquire) {
+            self.context.obsolete.push(FileKind::FlexSegment, self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

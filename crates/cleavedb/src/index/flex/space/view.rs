@@ -1,0 +1,75 @@
+//! Reading a space: a tree and the segments that it leads to, as of one group.
+//!
+//! A view is a value that nobody changes; it keeps the files that it may read.
+
+use std::ops::Range;
+
+use crate::base::entry::FileId;
+use crate::base::error::{Error, Result};
+use crate::base::sync::Arc;
+use crate::index::flex::space::segment::Segment;
+use crate::index::flex::space::segment::format::place_of;
+use crate::index::flex::space::{Segments, Space};
+use crate::index::flex::tree::Tree;
+use crate::io::Purpose;
+
+/// A space as of one group.
+#[derive(Clone)]
+pub(crate) struct View {
+    tree: Tree,
+    segments: Arc<Segments>,
+}
+
+impl View {
+    pub(super) fn new(tree: Tree, segments: Arc<Segments>) -> Self {
+        Self { tree, segments }
+    }
+
+    /// Where its bytes stand.
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// The bytes of a range.
+    pub(crate) fn read(&self, range: Range<u64>, purpose: Purpose) -> Result<Vec<u8>> {
+        read(&self.tree, range, purpose, |id| self.segments.get(&id).cloned())
+    }
+}
+
+impl Space {
+    /// The bytes of a range, those of the group in the making among them.
+    pub(crate) fn read(&self, range: Range<u64>, purpose: Purpose) -> Result<Vec<u8>> {
+        let find = |id| self.segments.get(&id).map(|state| Arc::clone(&state.segment));
+        read(&self.tree, range, purpose, find)
+    }
+}
+
+/// Reads piece by piece; pieces that stand together come in one read.
+fn read(
+    tree: &Tree,
+    range: Range<u64>,
+    purpose: Purpose,
+    find: impl Fn(FileId) -> Option<Arc<Segment>>,
+) -> Result<Vec<u8>> {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for piece in tree.walk(range)? {
+        let (physical, length) = (piece.extent.physical, u64::from(piece.extent.length));
+        match runs.last_mut() {
+            Some((start, bytes))
+                if *start + *bytes == physical && place_of(*start).0 == place_of(physical).0 =>
+            {
+                *bytes += length;
+            }
+            _ => runs.push((physical, length)),
+        }
+    }
+    let mut out = Vec::new();
+    for (physical, bytes) in runs {
+        let (id, position) = place_of(physical);
+        let segment = find(id).ok_or_else(|| {
+            Error::corruption(format!("the space leads to segment {id}, which it does not have"))
+        })?;
+        segment.read(position, bytes, purpose, &mut out)?;
+    }
+    Ok(out)
+}
