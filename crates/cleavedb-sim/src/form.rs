@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use cleavedb::sim::Widths;
-use cleavedb::{Compression, Durability, IndexKind, Options, StrategyKind};
+use cleavedb::{Compression, Deltas, Durability, IndexKind, Options, StrategyKind};
 
 use crate::operators;
 use crate::random::Random;
@@ -30,6 +30,8 @@ pub struct Form {
     pub strategy: StrategyKind,
     /// Their compression there.
     pub value_compression: Compression,
+    /// Where merge operands are.
+    pub deltas: Deltas,
     /// Bytes of memory.
     pub memory_budget: u64,
     /// Interval of the background sync.
@@ -67,6 +69,8 @@ pub fn tiny() -> Widths {
         level_base_bytes_min: 8 << 10,
         level_ratio: 3,
         subcompaction_bytes_min: 8 << 10,
+        bucket_bytes: 1 << 10,
+        buckets_max: 12,
         locator_shard_bits: 1,
         locator_fingerprint_bits: 2,
         locator_window_bits: 12,
@@ -86,6 +90,7 @@ impl Form {
             separate_at: None,
             strategy: StrategyKind::Wisckey,
             value_compression: Compression::None,
+            deltas: Deltas::Inline,
             memory_budget: 4 << 20,
             sync_interval: Duration::from_secs(1),
             durability: Durability::Buffered,
@@ -167,7 +172,50 @@ impl Form {
         ];
         forms.extend(Self::of_values());
         forms.extend(Self::of_strategies());
+        forms.extend(Self::of_deltas());
         forms
+    }
+
+    /// Forms that keep merge operands in buckets.
+    fn of_deltas() -> Vec<Self> {
+        vec![
+            Self::named("buckets", |form| form.deltas = Deltas::Buckets),
+            Self::named("buckets of 300 bytes, values of 8 bytes apart", |form| {
+                form.deltas = Deltas::Buckets;
+                form.separate_at = Some(8);
+                form.widths.bucket_bytes = 300;
+                form.widths.buckets_max = 4;
+                form.widths.value_segment_bytes = 1 << 10;
+            }),
+            Self::named("buckets of 64 KiB, naive index", |form| {
+                form.deltas = Deltas::Buckets;
+                form.index = IndexKind::Naive;
+                form.widths.bucket_bytes = 64 << 10;
+            }),
+            Self::named("buckets, novkv, large memtable", |form| {
+                form.deltas = Deltas::Buckets;
+                form.strategy = StrategyKind::Novkv;
+                form.separate_at = Some(8);
+                form.widths.memtable_bytes = 16 << 10;
+                form.widths.large_value_bytes = 200;
+                form.widths.large_chunk_bytes = 64;
+            }),
+            Self::named("buckets, unified, values of 8 bytes apart", |form| {
+                form.deltas = Deltas::Buckets;
+                form.strategy = StrategyKind::Unified;
+                form.separate_at = Some(8);
+                form.widths.bucket_bytes = 600;
+                form.widths.buckets_max = 64;
+                form.widths.value_segment_bytes = 1 << 10;
+            }),
+            Self::named("buckets, real disk, threads", |form| {
+                form.deltas = Deltas::Buckets;
+                form.native = true;
+                form.strategy = StrategyKind::Unified;
+                form.separate_at = Some(16);
+                form.widths.value_segment_bytes = 2 << 10;
+            }),
+        ]
     }
 
     /// Forms that keep values apart, and those on the real disk.
@@ -306,6 +354,8 @@ impl Form {
             level_base_bytes_min: *random.pick(&[2 << 10, 8 << 10, 32 << 10]),
             level_ratio: *random.pick(&[2, 3, 10]),
             subcompaction_bytes_min: *random.pick(&[1, 8 << 10, u64::MAX]),
+            bucket_bytes: 1 << 10,
+            buckets_max: 12,
             locator_shard_bits: 1,
             locator_fingerprint_bits: 2,
             locator_window_bits: 12,
@@ -333,6 +383,9 @@ impl Form {
         form.widths.locator_fingerprint_bits = *random.pick(&[1, 2, 15]);
         form.widths.locator_shard_bits = *random.pick(&[1, 6]);
         form.widths.locator_window_bits = *random.pick(&[6, 12, 20]);
+        form.deltas = *random.pick(&[Deltas::Inline, Deltas::Buckets]);
+        form.widths.bucket_bytes = *random.pick(&[300, 1 << 10, 16 << 10]);
+        form.widths.buckets_max = *random.pick(&[3, 12, 100]);
         form
     }
 

@@ -12,7 +12,8 @@ pub const APPEND: &str = "sim.append";
 /// Name of [`SumOperator`].
 pub const SUM: &str = "sim.sum";
 
-/// Appends operands to a list, a comma before each: neither commutative nor idempotent.
+/// Appends operands to a list, a comma before each: neither commutative nor idempotent; combines
+/// some pairs of operands, not all.
 pub struct AppendOperator;
 
 impl MergeOperator for AppendOperator {
@@ -32,6 +33,12 @@ impl MergeOperator for AppendOperator {
             list.extend_from_slice(operand);
         }
         Ok(list)
+    }
+
+    fn partial_merge(&self, _key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        // Some pairs cannot be combined, so that runs of operands are left with gaps.
+        let combines = !(older.len() + newer.len()).is_multiple_of(3);
+        combines.then(|| [older, b",", newer].concat())
     }
 }
 

@@ -58,6 +58,7 @@ fn crash(budget: &Budget) -> Check {
             3 => Form::find("values of 40 bytes apart, holes of 16"),
             4 => Form::find("novkv, values of 8 bytes apart"),
             5 => Form::find("unified, values of 8 bytes apart"),
+            6 => Form::find("buckets"),
             _ => Form::drawn(seed),
         };
         let list = Generator::list(seed, Profile::crash(40));

@@ -565,14 +565,14 @@ fn files_match(store: &Store, world: &World) -> Check {
     if let Some(unknown) = names.iter().find(|name| !is_ours(name)) {
         return Err(Violation(format!("unknown file {unknown}")));
     }
-    let tables = names.iter().filter(|name| name.ends_with(".tbl")).count();
-    let levels = store.db.stats().keyspaces;
-    let named: usize =
-        levels.iter().flat_map(|keyspace| &keyspace.levels).map(|level| level.files).sum();
-    let saved = names.iter().filter(|name| name.ends_with(".loc")).count();
-    if tables != named || saved > 1 {
-        let found = format!("{tables} tables on disk, {named} in force, {saved} checkpoints");
-        return Err(Violation(format!("{found} of one locator: {names:?}")));
+    let count = |suffix: &str| names.iter().filter(|name| name.ends_with(suffix)).count();
+    let (tables, saved, buckets) = (count(".tbl"), count(".loc"), count(".dlt"));
+    let stats = store.db.stats();
+    let levels = stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
+    let named = (levels.map(|level| level.files).sum(), stats.deltas.buckets as usize);
+    if (tables, buckets) != named || saved > 1 {
+        let found = format!("{tables} tables and {buckets} buckets on disk, {named:?} in force");
+        return Err(Violation(format!("{found}, {saved} checkpoints of one locator: {names:?}")));
     }
     // One more may be there, blank.
     let values = names.iter().filter(|n| n.ends_with(".val") || n.ends_with(".vtb")).count() as u64;
@@ -595,5 +595,5 @@ fn is_ours(name: &str) -> bool {
     let Some((stem, extension)) = name.split_once('.') else { return fixed.contains(&name) };
     stem.len() >= 6
         && stem.bytes().all(|byte| byte.is_ascii_digit())
-        && matches!(extension, "log" | "tbl" | "val" | "big" | "vtb" | "loc" | "man")
+        && matches!(extension, "log" | "tbl" | "val" | "big" | "vtb" | "loc" | "dlt" | "man")
 }

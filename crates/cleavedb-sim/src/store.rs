@@ -29,7 +29,7 @@ pub fn keyspace_options(form: &Form, slot: u8) -> KeyspaceOptions {
         .separate_at(form.separate_at)
         .value_compression(form.value_compression);
     if let Some(operator) = slot_operator(slot) {
-        options = options.merge_operator(operator.name());
+        options = options.merge_operator(operator.name()).deltas(form.deltas);
     }
     match &form.compression {
         Some(levels) => options.compression(levels.clone()),

@@ -2,7 +2,6 @@
 
 pub(crate) mod base;
 pub(crate) mod db;
-#[cfg_attr(not(test), expect(dead_code, reason = "the engine does not write buckets yet"))]
 pub(crate) mod deltas;
 pub(crate) mod engine;
 pub(crate) mod index;

@@ -70,6 +70,30 @@ impl Lookup {
         }
     }
 
+    /// Takes in operands that are kept apart from the source that was asked last, in front of which
+    /// there were `operands_before`. At or below `anchor` nothing of either counts.
+    pub(crate) fn add_apart(
+        &mut self,
+        operands_before: usize,
+        anchor: Seq,
+        operands: Vec<(Seq, Value)>,
+    ) {
+        debug_assert!(operands.first().is_none_or(|(seq, _)| *seq <= self.snapshot));
+        let newest = operands.first().map_or(0, |(seq, _)| *seq);
+        self.newest_seq = self.newest_seq.max(newest).max(anchor);
+        let found = self.found.as_ref().map_or(0, |found| found.seq);
+        if anchor > found {
+            let value = Value::copy_from(&[]);
+            self.found = Some(Found { seq: anchor, kind: Kind::Delete, value });
+        }
+        let base = found.max(anchor);
+        let mut both = self.operands.split_off(operands_before.min(self.operands.len()));
+        both.extend(operands);
+        both.retain(|(seq, _)| *seq > base);
+        both.sort_by_key(|(seq, _)| std::cmp::Reverse(*seq));
+        self.operands.append(&mut both);
+    }
+
     /// Ends a source: a range tombstone met in it hides every older source.
     pub(crate) fn end_source(&mut self) -> bool {
         if self.found.is_none() && self.cover > 0 {

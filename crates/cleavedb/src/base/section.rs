@@ -30,11 +30,10 @@ impl SectionTag {
     /// What was done to the locator, and its checkpoint.
     pub(crate) const LOCATOR: Self = Self(9);
 
-    /// Buckets of deltas added, grown and replaced. No engine writes it yet, and none would know
-    /// what to do with it: so it is not among the known ones.
+    /// Buckets of deltas added, grown and replaced.
     pub(crate) const DELTAS: Self = Self(10);
 
-    /// Whether this build knows the tag: every constant above but `DELTAS` is listed here.
+    /// Whether this build knows the tag: every constant above is listed here.
     pub(crate) fn is_known(self) -> bool {
         matches!(
             self,
@@ -47,6 +46,7 @@ impl SectionTag {
                 | Self::VALUES
                 | Self::STORE
                 | Self::LOCATOR
+                | Self::DELTAS
         )
     }
 

@@ -39,6 +39,10 @@ pub struct Widths {
     pub level_ratio: u64,
     /// Bytes of compaction input from which it is split into parallel parts.
     pub subcompaction_bytes_min: u64,
+    /// Most bytes of a bucket of deltas, but for one of a single key.
+    pub bucket_bytes: u64,
+    /// Buckets there may be before their operands are applied to the values.
+    pub buckets_max: usize,
     /// Shards of the locator, as a power of two: 1 to 6.
     pub locator_shard_bits: u32,
     /// Bits of a key's hash that an entry of the locator tells keys apart by, beside those that say
@@ -74,6 +78,8 @@ impl Widths {
             level_base_bytes_min: 8 * memtable_bytes,
             level_ratio: 10,
             subcompaction_bytes_min: 64 << 20,
+            bucket_bytes: 256 << 10,
+            buckets_max: 32 << 10,
             locator_shard_bits: 6,
             locator_fingerprint_bits: 15,
             locator_window_bits: 20,

@@ -10,7 +10,7 @@ use crate::base::sync::Arc;
 use crate::base::value::Value;
 use crate::db::batch::Operations;
 use crate::db::handle::{Handle, check_range, key_range, prefix_range};
-use crate::db::{Cursor, IndexKind, RangeIter, ValueStream};
+use crate::db::{Cursor, Deltas, IndexKind, RangeIter, ValueStream};
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::large::Incoming;
 use crate::index::KeyRange;
@@ -28,6 +28,8 @@ pub struct KeyspaceInfo {
     pub merge_operator: Option<String>,
     /// Bytes from which on its values are kept in value files; `None`: never.
     pub separate_at: Option<u32>,
+    /// Where its merge operands are.
+    pub deltas: Deltas,
 }
 
 impl KeyspaceInfo {
@@ -38,6 +40,7 @@ impl KeyspaceInfo {
             index: state.settings.index,
             merge_operator: state.settings.merge_operator.clone(),
             separate_at: state.settings.separate_at,
+            deltas: state.settings.deltas.unwrap_or_default(),
         }
     }
 }

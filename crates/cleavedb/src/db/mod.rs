@@ -17,7 +17,7 @@ mod shuttle_tests;
 #[cfg(test)]
 mod tests;
 
-pub use crate::engine::settings::{Durability, IndexKind};
+pub use crate::engine::settings::{Deltas, Durability, IndexKind};
 pub use crate::values::strategy::kind::StrategyKind;
 pub use batch::Batch;
 pub use cursor::Cursor;
@@ -27,7 +27,7 @@ pub use keyspace::{Keyspace, KeyspaceInfo};
 pub use options::{KeyspaceOptions, Options};
 pub use snapshot::Snapshot;
 pub use stats::{
-    CacheStats, CollectionStats, EventCounts, Histogram, KeyspaceStats, LevelStats, LocatorStats,
-    Problem, Reclaimed, StallStats, Stats, ValueStats, VerifyReport,
+    CacheStats, CollectionStats, DeltaStats, EventCounts, Histogram, KeyspaceStats, LevelStats,
+    LocatorStats, Problem, Reclaimed, StallStats, Stats, ValueStats, VerifyReport,
 };
 pub use stream::ValueStream;

@@ -12,7 +12,7 @@ use crate::base::widths::Widths;
 use crate::db::Db;
 use crate::db::handle::Handle;
 use crate::engine::Engine;
-use crate::engine::settings::{Durability, IndexKind, KeyspaceSettings, Settings};
+use crate::engine::settings::{Deltas, Durability, IndexKind, KeyspaceSettings, Settings};
 use crate::io::Io;
 use crate::io::context::native_io;
 use crate::values::strategy::kind::StrategyKind;
@@ -306,6 +306,7 @@ pub struct KeyspaceOptions {
     pub(crate) compression: Option<Vec<Compression>>,
     pub(crate) separate_at: Option<u32>,
     pub(crate) value_compression: Compression,
+    pub(crate) deltas: Option<Deltas>,
 }
 
 impl Default for KeyspaceOptions {
@@ -324,6 +325,7 @@ impl KeyspaceOptions {
             compression: None,
             separate_at: SEPARATE_AT_DEFAULT,
             value_compression: Compression::None,
+            deltas: None,
         }
     }
 
@@ -360,6 +362,18 @@ impl KeyspaceOptions {
         /// stored as it is where the gain is small.
         value_compression: Compression
     }
+
+    /// Where merge operands are kept. Default: [`Deltas::Inline`] for a new keyspace, and for an
+    /// existing one whatever it was created with. Fixed at creation. In [`Deltas::Buckets`] all
+    /// flushed operands of a key stand in one small file: compaction does not move them, and a get
+    /// of a key with many costs one or two reads more than its value. It costs memory for the
+    /// buckets' filters, a device flush for each bucket that a flush of memory touches, and file
+    /// descriptors; where keys are seldom merged into, `Inline` is cheaper.
+    #[must_use]
+    pub fn deltas(mut self, deltas: Deltas) -> Self {
+        self.deltas = Some(deltas);
+        self
+    }
 }
 
 impl KeyspaceOptions {
@@ -374,6 +388,7 @@ impl KeyspaceOptions {
             compression,
             separate_at: self.separate_at,
             value_compression: self.value_compression,
+            deltas: self.deltas,
         }
     }
 }

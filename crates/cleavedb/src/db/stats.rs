@@ -120,6 +120,23 @@ pub struct LocatorStats {
     pub evicted: u64,
 }
 
+/// Buckets of merge operands, and look-ups in them since open.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct DeltaStats {
+    /// Buckets.
+    pub buckets: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Look-ups of a key that the delta cache answered.
+    pub cache_hits: u64,
+    /// Look-ups of a key that it did not.
+    pub cache_misses: u64,
+    /// Look-ups of a key in a bucket.
+    pub gets: u64,
+    /// Reads that they took.
+    pub reads: u64,
+}
+
 /// Garbage collection of value files since open.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CollectionStats {
@@ -264,7 +281,9 @@ pub struct Stats {
     pub keyspaces: Vec<KeyspaceStats>,
     /// Value files.
     pub values: ValueStats,
-    /// Their garbage collection.
+    /// Buckets of merge operands.
+    pub deltas: DeltaStats,
+    /// Garbage collection of value files.
     pub collection: CollectionStats,
     /// Block cache.
     pub cache: CacheStats,
@@ -322,7 +341,8 @@ impl Stats {
         let keyspaces = keyspaces_of(engine);
         let values = values_of(engine);
         let indexed = keyspaces.iter().map(|(k, _)| k.live_bytes).sum::<u64>();
-        let live_bytes = indexed + values.live_bytes + values.large_live_bytes;
+        let deltas = deltas_of(engine);
+        let live_bytes = indexed + values.live_bytes + values.large_live_bytes + deltas.bytes;
         let disk = engine.disk_bytes();
         let disk_bytes = disk.written;
         let gets = metrics.gets.load(Relaxed);
@@ -347,6 +367,7 @@ impl Stats {
             events: events_of(engine, &keyspaces),
             keyspaces: keyspaces.into_iter().map(|(keyspace, _)| keyspace).collect(),
             values,
+            deltas,
             collection: collection_of(engine),
             cache,
             stalls: stalls_of(engine),
@@ -408,6 +429,18 @@ fn values_of(engine: &Engine) -> ValueStats {
         prefetched: engine.metrics.values_prefetched.load(Relaxed),
         prefetched_unused: engine.metrics.values_unused.load(Relaxed),
         locator: engine.locating.as_deref().map(locator_of).unwrap_or_default(),
+    }
+}
+
+fn deltas_of(engine: &Engine) -> DeltaStats {
+    let figures = engine.deltas.figures();
+    DeltaStats {
+        buckets: figures.buckets,
+        bytes: figures.bytes,
+        cache_hits: figures.cache_hits,
+        cache_misses: figures.cache_misses,
+        gets: figures.gets,
+        reads: figures.reads,
     }
 }
 

@@ -5,6 +5,7 @@ mod background;
 mod basics;
 mod collection;
 mod concurrency;
+mod deltas;
 mod forged;
 mod holes;
 mod journal;

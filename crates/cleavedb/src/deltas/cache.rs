@@ -173,8 +173,12 @@ impl Entry {
 fn combined(key: &[u8], found: KeyDeltas, operator: Option<&SharedOperator>) -> KeyDeltas {
     let Some(operator) = operator.filter(|_| found.operands.len() > 1) else { return found };
     let mut operands: Vec<(Seq, Value)> = Vec::new();
-    for (seq, newer) in found.operands.into_iter().rev() {
-        let merged = operands.last().and_then(|(_, older)| {
+    let mut found = found;
+    for (seq, newer) in std::mem::take(&mut found.operands).into_iter().rev() {
+        let merged = operands.last().and_then(|(before, older)| {
+            if found.elsewhere.iter().any(|other| before < other && *other < seq) {
+                return None;
+            }
             let merged = partial_merge(&**operator, key, older, &newer)?;
             (merged.len() <= OPERAND_BYTES_MAX).then_some(merged)
         });
@@ -187,7 +191,7 @@ fn combined(key: &[u8], found: KeyDeltas, operator: Option<&SharedOperator>) -> 
         }
     }
     operands.reverse();
-    KeyDeltas { operands, anchor: found.anchor }
+    KeyDeltas { operands, ..found }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@
 //! delta of its key does, and goes after that; a range anchor likewise. DCL-4 an operator that
 //! cannot combine, fails or panics leaves its operands as they are.
 
-pub(crate) mod fold;
 pub(crate) mod survivors;
 pub(crate) mod write;
 

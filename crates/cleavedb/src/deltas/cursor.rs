@@ -136,6 +136,7 @@ fn visible(whole: &WholeBucket, keyspace: KeyspaceId, snapshot: Seq) -> Vec<u32>
         }
         match record.kind {
             DeltaKind::Anchor => anchor = record.seq,
+            DeltaKind::Elsewhere => {}
             DeltaKind::Delta => shown.push(number as u32),
         }
     }

@@ -2,7 +2,8 @@
 //! decoding only; any thread.
 //!
 //! A delta is one merge operand, or several that were combined; its seq is that of the newest. An
-//! anchor says that a put or delete of the key has this seq, so that older deltas are dead.
+//! anchor says that a put or delete of the key has this seq, so that older deltas are dead. Where
+//! an operand stays in the index, a record says so.
 //!
 //! Layout of a group: keyspace (varint), key (length, bytes), length of the records (varint), the
 //! records. A record: kind (1 byte), seq (varint; behind the first one: what it is less than the
@@ -29,6 +30,9 @@ pub(crate) enum DeltaKind {
     Delta = 1,
     /// Deltas of the key with a smaller seq are dead.
     Anchor = 2,
+    /// An operand of this seq is in the index: what is below and what is above it in the bucket is
+    /// not to be combined.
+    Elsewhere = 3,
 }
 
 /// One record of a key.
@@ -38,7 +42,7 @@ pub(crate) struct Record<'a> {
     pub(crate) seq: Seq,
     /// What it says.
     pub(crate) kind: DeltaKind,
-    /// The operand; empty in an anchor.
+    /// The operand; empty where the record is not a delta.
     pub(crate) operand: &'a [u8],
 }
 
@@ -247,6 +251,7 @@ impl<'a> Records<'a> {
         let kind = match self.reader.u8()? {
             1 => DeltaKind::Delta,
             2 => DeltaKind::Anchor,
+            3 => DeltaKind::Elsewhere,
             kind => return Err(Error::corruption(format!("a bucket's record of kind {kind}"))),
         };
         let step = self.reader.varint()?;
@@ -257,7 +262,7 @@ impl<'a> Records<'a> {
         };
         let operand = match kind {
             DeltaKind::Delta => self.reader.bytes()?,
-            DeltaKind::Anchor => &[],
+            DeltaKind::Anchor | DeltaKind::Elsewhere => &[],
         };
         let seq = seq.filter(|seq| (1..=SEQ_MAX).contains(seq));
         let (Some(seq), true) = (seq, operand.len() <= OPERAND_BYTES_MAX) else {

@@ -45,6 +45,8 @@ struct Running {
     housekeeping: bool,
     /// A value file is being collected, or it is found out whether one is to be.
     collecting: bool,
+    /// Operands are being applied to their values.
+    folding: bool,
     /// Collection may have become due since then.
     collection_asked: bool,
     /// The disk was full when a step last ran; it is tried again when room is made.
@@ -56,7 +58,8 @@ struct Running {
 impl Running {
     /// The full disk that keeps background work from getting any further.
     fn hopeless(&self) -> Option<Error> {
-        let idle = !self.flushing && self.compactions == 0 && !self.collecting;
+        let works = self.flushing || self.collecting || self.folding;
+        let idle = !works && self.compactions == 0;
         self.full.error().filter(|_| idle).cloned()
     }
 }
@@ -89,7 +92,7 @@ impl Engine {
         if self.settings.read_only || self.health.is_closed() || self.health.is_stopped() {
             return;
         }
-        let flush_due = !self.view.load().frozen.is_empty();
+        let flush_due = !self.view.load().frozen.is_empty() || self.deltas.is_collection_due();
         let mut running = self.background.running.lock();
         if flush_due && !running.flushing && running.full.flush.is_none() {
             running.flushing = true;
@@ -97,6 +100,7 @@ impl Engine {
             self.io.executor.submit(Priority::Flush, Box::new(move || engine.flush_step()));
         }
         self.schedule_collection(&mut running);
+        self.schedule_folding(&mut running);
         running.asked |= running.compactions >= self.io.executor.parallelism();
         while running.compactions < self.io.executor.parallelism()
             && running.full.compaction.is_none()
@@ -121,6 +125,30 @@ impl Engine {
         running.collecting = true;
         let engine = Arc::clone(self);
         self.io.executor.submit(Priority::Compaction, Box::new(move || engine.collection_step()));
+    }
+
+    /// Queues folds of deltas, one step at a time.
+    fn schedule_folding(self: &Arc<Self>, running: &mut Running) {
+        if running.folding || running.full.error().is_some() || !self.deltas.is_fold_due() {
+            return;
+        }
+        running.folding = true;
+        let engine = Arc::clone(self);
+        self.io.executor.submit(Priority::Compaction, Box::new(move || engine.folding_step()));
+    }
+
+    fn folding_step(self: Arc<Self>) {
+        let outcome = self.fold_some();
+        // On a full disk it waits for room: that is nobody's failure (B2).
+        let settled = self.settle(outcome.as_ref().err());
+        let goes_on = outcome.is_ok() || settled.again;
+        self.finished(|running| {
+            running.folding = false;
+            running.settling += usize::from(goes_on);
+        });
+        if goes_on {
+            self.go_on();
+        }
     }
 
     fn collection_step(self: Arc<Self>) {
@@ -161,7 +189,10 @@ impl Engine {
 
     fn flush_step(self: Arc<Self>) {
         self.remove_obsolete_if_full();
-        let outcome = self.flush_oldest();
+        let outcome = match self.flush_oldest() {
+            Ok(false) => self.collect_buckets(),
+            outcome => outcome,
+        };
         let settled = self.settle(outcome.as_ref().err());
         let goes_on = outcome.is_ok() || settled.again;
         self.finished(|running| {
@@ -338,6 +369,7 @@ impl Engine {
             }
         }
         self.remove_obsolete();
+        self.deltas.trim();
         self.balance_memory();
         if !self.health.is_stopped() {
             if self.logs.has_unsynced() && !self.settings.sync_interval.is_zero() {
@@ -408,6 +440,7 @@ impl Engine {
         let context = &self.value_context;
         let tables = context.table_indexes.memory_bytes() + context.repairs.memory_bytes();
         let locator = self.locating.as_ref().map_or(0, |locating| locating.figures().bytes);
+        let tables = tables + self.deltas.memory_bytes();
         let facts = self.facts.load().memory_bytes() + tables + locator;
         let buffers = self.iterator_bytes() + self.background_bytes() + lane + facts;
         let taken = memtables + self.tables.memory_bytes() + buffers;
@@ -475,6 +508,7 @@ impl Engine {
         !running.flushing
             && running.compactions == 0
             && !running.collecting
+            && !running.folding
             && running.settling == 0
             && self.view.load().frozen.is_empty()
     }

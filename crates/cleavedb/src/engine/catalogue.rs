@@ -12,7 +12,7 @@ use crate::base::merge_operator::SharedOperator;
 use crate::base::section::{Section, SectionTag};
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
-use crate::engine::settings::{IndexKind, KeyspaceSettings};
+use crate::engine::settings::{Deltas, IndexKind, KeyspaceSettings};
 use crate::index::OrderedIndex;
 use crate::values::strategy::Strategy;
 
@@ -108,7 +108,7 @@ impl Catalogue {
 /// A change to the set of keyspaces. On disk: never renumber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeyspaceEdit {
-    /// 1: a keyspace exists from here on.
+    /// 1: a keyspace exists from here on; 4: one whose operands are in buckets.
     Create {
         /// Its number.
         id: KeyspaceId,
@@ -136,7 +136,7 @@ impl KeyspaceEdit {
         for edit in edits {
             match edit {
                 Self::Create { id, name, settings } => {
-                    payload.push(1);
+                    payload.push(if settings.deltas == Some(Deltas::Buckets) { 4 } else { 1 });
                     put_varint(&mut payload, u64::from(id.0));
                     put_bytes(&mut payload, name.as_bytes());
                     payload.push(settings.index as u8);
@@ -170,7 +170,8 @@ impl KeyspaceEdit {
         let mut edits = Vec::new();
         while !reader.is_empty() {
             edits.push(match reader.u8()? {
-                1 => Self::decode_create(&mut reader)?,
+                1 => Self::decode_create(&mut reader, Deltas::Inline)?,
+                4 => Self::decode_create(&mut reader, Deltas::Buckets)?,
                 2 => Self::Drop { id: KeyspaceId(reader.varint_u32()?) },
                 3 => Self::LastId { id: reader.varint_u32()? },
                 other => {
@@ -181,7 +182,7 @@ impl KeyspaceEdit {
         Ok(edits)
     }
 
-    fn decode_create(reader: &mut Reader<'_>) -> Result<Self> {
+    fn decode_create(reader: &mut Reader<'_>, deltas: Deltas) -> Result<Self> {
         let id = KeyspaceId(reader.varint_u32()?);
         let name = text(reader.bytes()?)?;
         let index = match reader.u8()? {
@@ -207,8 +208,14 @@ impl KeyspaceEdit {
             }
         };
         let value_compression = Compression::from_u8(reader.u8()?)?;
-        let settings =
-            KeyspaceSettings { index, merge_operator, compression, separate_at, value_compression };
+        let settings = KeyspaceSettings {
+            index,
+            merge_operator,
+            compression,
+            separate_at,
+            value_compression,
+            deltas: Some(deltas),
+        };
         Ok(Self::Create { id, name, settings })
     }
 }

@@ -59,6 +59,9 @@ impl Engine {
         for entry in view.values.containers() {
             self.link(FileKind::ValueTable, entry.container.id(), target)?;
         }
+        for bucket in view.deltas.iter() {
+            self.link(FileKind::Bucket, bucket.info().id, target)?;
+        }
         // Those that only the log names among them; the roll has made these durable.
         for entry in view.values.large() {
             self.link(FileKind::Large, entry.file.id(), target)?;

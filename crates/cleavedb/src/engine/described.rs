@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::base::entry::KeyspaceId;
 use crate::base::error::{Error, Result};
 use crate::base::section::{Section, SectionTag};
+use crate::deltas::edit::DeltasEdit;
 use crate::engine::catalogue::{KeyspaceEdit, check_name};
 use crate::engine::lane::{JournalEdit, Segment};
 use crate::engine::locate::edit::{LocatorEdit, SavedLocator};
@@ -38,6 +39,8 @@ pub(crate) struct Described {
     pub(crate) strategy: StrategyKind,
     /// A checkpoint of the locator that counts.
     pub(crate) locator: Option<SavedLocator>,
+    /// What was said of buckets, in order; the directory says whether it can be true.
+    pub(crate) deltas: Vec<DeltasEdit>,
     /// Sections of each keyspace's index, in order.
     pub(crate) indexes: BTreeMap<KeyspaceId, Vec<Section>>,
 }
@@ -63,6 +66,7 @@ impl Described {
                 SectionTag::FACTS => state.facts.push(FactsEdit::decode(&section.payload)?),
                 SectionTag::STORE => state.strategy = StrategyKind::decode(&section.payload)?,
                 SectionTag::VALUES => state.values.extend(ValuesEdit::decode(&section.payload)?),
+                SectionTag::DELTAS => state.deltas.extend(DeltasEdit::decode(&section.payload)?),
                 SectionTag::LOCATOR => {
                     state.locator = match LocatorEdit::decode(&section.payload)? {
                         LocatorEdit::Touched => None,

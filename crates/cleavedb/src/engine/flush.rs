@@ -1,5 +1,6 @@
 //! Flush: the oldest frozen memtable becomes tables of every keyspace, in one manifest edit.
 
+use crate::base::cursor::BoxCursor;
 use crate::base::entry::KeyspaceId;
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
@@ -10,6 +11,7 @@ use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
+use crate::engine::deltas::flush::FlushedDeltas;
 use crate::engine::lane::JournalEdit;
 use crate::engine::large::naming_section;
 use crate::engine::locate::touching::Touching;
@@ -52,13 +54,14 @@ impl Engine {
             mark!("flush_with_snapshot");
         }
         let touching = self.begin_touching(&stripes);
+        let deltas = self.flush_deltas(&frozen.table, &stripes)?;
         let mut parts = Vec::new();
         for id in frozen.table.keyspaces() {
-            if let Some(part) = self.flush_keyspace(frozen, id, &stripes, touching.as_ref())? {
-                parts.push(part);
-            }
+            let entries = deltas.rest(id, frozen.table.cursor(id));
+            let part = self.flush_keyspace((frozen, entries), id, &stripes, touching.as_ref())?;
+            parts.extend(part);
         }
-        let report = self.install_flush(frozen, parts, touching.as_deref())?;
+        let report = self.install_flush(frozen, (parts, deltas), touching.as_deref())?;
         let took = self.io.clock.now().saturating_sub(start);
         self.metrics.record(Operation::Flush, took);
         self.metrics.flushes.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +79,7 @@ impl Engine {
 
     fn flush_keyspace(
         &self,
-        frozen: &Frozen,
+        (frozen, entries): (&Frozen, BoxCursor),
         id: KeyspaceId,
         stripes: &[u64],
         touching: Option<&Arc<Touching>>,
@@ -86,7 +89,7 @@ impl Engine {
             return Ok(None);
         };
         let prepared = keyspace.index.apply_flush(FlushInput {
-            entries: Box::new(frozen.table.cursor(id)),
+            entries,
             tombstones: frozen.table.tombstones(id),
             stripes,
             listener: Box::new(self.entry_listeners(self.flushed(), touching.cloned()).make(id)),
@@ -106,7 +109,7 @@ impl Engine {
     fn install_flush(
         &self,
         frozen: &Frozen,
-        parts: Vec<Part>,
+        (parts, deltas): (Vec<Part>, FlushedDeltas),
         touching: Option<&Touching>,
     ) -> Result<WorkReport> {
         let mut total = WorkReport { kind: "flush", ..WorkReport::default() };
@@ -125,6 +128,7 @@ impl Engine {
         if let Some(touching) = touching {
             sections.extend(touching.sections(&self.view.load().values));
         }
+        sections.extend(deltas.section());
         let mut draft = Draft { sections, ..Draft::default() };
         let mut installs = Vec::new();
         for Part { keyspace, prepared } in parts {
@@ -135,6 +139,8 @@ impl Engine {
             installs.push((keyspace, prepared.change));
         }
         self.commit_draft(draft, |engine| {
+            let are_buckets_new = deltas.changes_buckets();
+            engine.install_deltas(deltas);
             let mut changed = Vec::new();
             for (keyspace, change) in installs {
                 // A keyspace dropped meanwhile takes the files and drops them with the rest.
@@ -145,6 +151,9 @@ impl Engine {
                 } else {
                     changed.push((keyspace.id, Some(keyspace.index.view())));
                 }
+            }
+            if are_buckets_new {
+                changed.extend(engine.bucketed_views());
             }
             engine.flushed.store(frozen.last_seq, Ordering::Release);
             engine.logs.set_flushed_bytes(frozen.journal_mark);

@@ -87,6 +87,7 @@ impl Engine {
         let state = Arc::new(self.keyspace_state(id, name.to_owned(), settings.clone(), &[])?);
         let create = KeyspaceEdit::Create { id, name: name.to_owned(), settings };
         self.commit_edit(vec![KeyspaceEdit::encode(&[create])], |engine| {
+            state.index.buckets_changed();
             engine.catalogue.lock().insert(Arc::clone(&state));
             let indexes = vec![(id, Some(state.index.view()))];
             Ok(Publication { indexes, flushed: None })
@@ -123,6 +124,7 @@ impl Engine {
             state.dropped.store(true, Ordering::Release);
             engine.catalogue.lock().remove(&state.name);
             state.index.retire();
+            engine.deltas.forget_keyspace(state.id);
             Ok(Publication { indexes: vec![(state.id, None)], flushed: None })
         })
     }
@@ -166,6 +168,10 @@ fn check_settings(
     {
         let is = found.settings.merge_operator.as_deref().unwrap_or("none");
         return mismatch(format!("keyspace '{name}' has merge operator '{is}', not '{asked}'"));
+    }
+    let deltas = found.settings.deltas.unwrap_or_default();
+    if let Some(asked) = wanted.deltas.filter(|asked| *asked != deltas) {
+        return mismatch(format!("keyspace '{name}' has its deltas {deltas:?}, not {asked:?}"));
     }
     Ok(found)
 }

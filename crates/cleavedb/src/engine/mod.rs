@@ -12,6 +12,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod close;
 pub(crate) mod commit;
 pub(crate) mod conditional;
+pub(crate) mod deltas;
 pub(crate) mod described;
 pub(crate) mod destroy;
 pub(crate) mod directory;

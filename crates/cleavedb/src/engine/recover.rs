@@ -19,10 +19,13 @@ use crate::base::section::Section;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Arc, ArcSwap, Mutex};
 use crate::base::widths::Widths;
+use crate::deltas::directory::Directory;
 use crate::engine::Engine;
 use crate::engine::background::Background;
 use crate::engine::catalogue::{Catalogue, KeyspaceEdit, KeyspaceState, Placement};
 use crate::engine::commit::CommitQueue;
+use crate::engine::deltas::DeltaStore;
+use crate::engine::deltas::index::BucketedIndex;
 use crate::engine::described::Described;
 use crate::engine::directory::{create_folders, sync_folders};
 use crate::engine::gc::Collection;
@@ -36,7 +39,7 @@ use crate::engine::logs::Logs;
 use crate::engine::metrics::Metrics;
 use crate::engine::reserve::Reserve;
 use crate::engine::room::PressureGauge;
-use crate::engine::settings::{KeyspaceSettings, Settings};
+use crate::engine::settings::{Deltas, KeyspaceSettings, Settings};
 use crate::engine::snapshots::Snapshots;
 use crate::engine::state::{EngineEdit, Publication};
 use crate::engine::view::View;
@@ -148,7 +151,6 @@ impl Engine {
         state: Described,
         manifest: Option<Manifest>,
     ) -> Result<Arc<Self>> {
-        let file_ids = Arc::new(FileIds::new(FileId(first_free_id(&io, dir, &state)?)));
         let obsolete = Arc::new(ObsoleteFiles::default());
         let (blocks, tables) = caches(&io, dir, uuid, &settings);
         let (caches, how) = ((&blocks, &obsolete), (&settings, &widths, state.strategy));
@@ -161,6 +163,8 @@ impl Engine {
         let view = first_view(values, flushed);
         let unflushed_bytes = sealed_bytes(state.segments.iter().chain(&value_segments));
         let engine = Arc::new(Self {
+            file_ids: Arc::new(FileIds::new(FileId(first_free_id(&io, dir, &state)?))),
+            deltas: DeltaStore::open(&value_context, &settings, &widths, &state.deltas)?,
             locating,
             locator_checkpoint: LocatorCheckpoint::new(state.locator.clone()),
             facts: ArcSwap::from_pointee(facts),
@@ -182,7 +186,6 @@ impl Engine {
             manifest: Mutex::new(manifest),
             manifest_bytes: AtomicU64::new(0),
             catalogue: Mutex::new(Catalogue::default()),
-            file_ids,
             obsolete,
             blocks,
             tables,
@@ -248,10 +251,14 @@ impl Engine {
             obsolete: Arc::clone(&self.obsolete),
             widths: self.widths.clone(),
             compression: settings.compression.clone(),
-            operator: operator.clone(),
+            // ED-2.
+            operator: operator.clone().filter(|_| settings.deltas != Some(Deltas::Buckets)),
             direct_writes: self.settings.direct_writes,
         };
-        let index = settings.index.recover(context, sections)?;
+        let mut index = settings.index.recover(context, sections)?;
+        if settings.deltas == Some(Deltas::Buckets) {
+            index = BucketedIndex::new(index, id, operator.clone(), &self.deltas);
+        }
         let placement = Placement {
             strategy: Arc::clone(&self.strategy),
             separate_at: settings.separate_at.map(|bytes| bytes as usize),
@@ -273,6 +280,7 @@ impl Engine {
         named.extend(view.values.iter().map(|entry| (FileKind::Value, entry.file.id())));
         let containers = view.values.containers();
         named.extend(containers.map(|entry| (FileKind::ValueTable, entry.container.id())));
+        named.extend(view.deltas.iter().map(|bucket| (FileKind::Bucket, bucket.info().id)));
         named.extend(view.values.large().map(|entry| (FileKind::Large, entry.file.id())));
         named.sort_unstable();
         named
@@ -324,6 +332,7 @@ impl Engine {
                 return lost(format!("keyspace {id} holds seq {last}, but {flushed} is flushed"));
             }
         }
+        self.check_buckets()?;
         let mut ids: Vec<_> = self.named_files(manifest).into_iter().map(|(_, id)| id).collect();
         ids.sort_unstable();
         // The number of a manifest is taken after its first edit is put together.
@@ -493,6 +502,7 @@ fn first_view(values: ValueFiles, flushed: Seq) -> View {
         frozen: Vec::new(),
         indexes: Arc::default(),
         values: Arc::new(values),
+        deltas: Directory::default(),
         value_table: 0,
         flushed,
     }
@@ -527,8 +537,8 @@ fn described_facts(
 
 /// Whether files of this kind have a number, and are named by the manifest where in force.
 fn is_numbered(kind: FileKind) -> bool {
-    use FileKind::{Journal, Manifest, Table, Value, ValueTable};
-    matches!(kind, Journal | Table | Manifest | Value | ValueTable)
+    use FileKind::{Bucket, Journal, Manifest, Table, Value, ValueTable};
+    matches!(kind, Bucket | Journal | Table | Manifest | Value | ValueTable)
 }
 
 /// The value files that may hold anything unflushed, as segments of their lane.

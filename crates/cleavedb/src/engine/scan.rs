@@ -16,6 +16,7 @@ use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::base::tombstone::Fragments;
 use crate::base::value::Value;
+use crate::deltas::cursor::DeltaCursor;
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::metrics::{Metrics, Operation};
@@ -81,6 +82,10 @@ impl ScanSource {
                 purpose: Purpose::Read,
                 fill_cache: true,
             })?);
+        }
+        if self.keyspace.has_buckets() && self.view.deltas.len() > 0 {
+            let (id, purpose) = (self.keyspace.id, Purpose::Read);
+            children.push(Box::new(DeltaCursor::new(&self.view.deltas, id, self.seq, purpose)));
         }
         let pairs = VisibleCursor {
             _pin: Pin::new(&self.engine.metrics),

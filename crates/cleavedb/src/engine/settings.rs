@@ -31,6 +31,18 @@ pub enum IndexKind {
     Naive = 2,
 }
 
+/// Where a keyspace keeps its merge operands. On disk: never renumber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum Deltas {
+    /// In the index, between the entries of other kinds.
+    #[default]
+    Inline = 1,
+    /// In buckets of key ranges beside the index.
+    Buckets = 2,
+}
+
 /// What is recorded of a keyspace when it is created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyspaceSettings {
@@ -44,6 +56,8 @@ pub(crate) struct KeyspaceSettings {
     pub(crate) separate_at: Option<u32>,
     /// Compression of values in value files.
     pub(crate) value_compression: Compression,
+    /// Where its merge operands are; `None`, where nothing was said: inline.
+    pub(crate) deltas: Option<Deltas>,
 }
 
 /// Behaviour of an open database.

@@ -15,6 +15,7 @@ use crate::base::widths::Widths;
 use crate::engine::background::Background;
 use crate::engine::catalogue::{Catalogue, KeyspaceEdit, KeyspaceState};
 use crate::engine::commit::CommitQueue;
+use crate::engine::deltas::DeltaStore;
 use crate::engine::gc::Collection;
 use crate::engine::health::Health;
 use crate::engine::lane::{JournalEdit, Lane};
@@ -98,6 +99,8 @@ pub(crate) struct Engine {
     pub(crate) health: Health,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) background: Background,
+    /// Buckets of deltas.
+    pub(crate) deltas: Arc<DeltaStore>,
     /// Garbage collection of value files.
     pub(crate) gc: Collection,
     pub(crate) pressure: PressureGauge,
@@ -313,6 +316,7 @@ impl Engine {
             sections.push(view.values.snapshot());
         }
         sections.extend(self.facts.load().snapshot());
+        sections.extend(self.deltas.snapshot());
         let saved = self.locator_checkpoint.saved();
         sections.extend(saved.map(|saved| LocatorEdit::Saved(saved).encode()));
         sections.append(&mut indexes);
@@ -367,7 +371,9 @@ impl Engine {
         if let Some((locating, values)) = self.locating.as_ref().zip(values.as_ref()) {
             locating.note_values(values);
         }
-        let after = Arc::new(before.after_edit(indexes, flushed.as_ref(), values.clone()));
+        let mut after = before.after_edit(indexes, flushed.as_ref(), values.clone());
+        after.deltas = self.deltas.directory();
+        let after = Arc::new(after);
         self.view.store(Arc::clone(&after));
         if let Some(values) = values {
             values.settle(&before.values);

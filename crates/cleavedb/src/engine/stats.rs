@@ -69,6 +69,7 @@ impl Engine {
             ("facts", self.facts.load().memory_bytes()),
             ("repaired_handles", self.value_context.repairs.memory_bytes()),
             ("locator", self.locating.as_ref().map_or(0, |locating| locating.figures().bytes)),
+            ("deltas", self.deltas.memory_bytes()),
             ("iterators", self.iterator_bytes()),
             ("background", self.background_bytes()),
         ]

@@ -61,7 +61,7 @@ impl Engine {
         let containers = view.values.containers().map(|entry| entry.container.sealed().bytes);
         let values = values + containers.sum::<u64>();
         let large: u64 = view.values.large().map(|entry| entry.file.readable()).sum();
-        let total_bytes = tables + sealed + values + large;
+        let total_bytes = tables + sealed + values + large + view.deltas.bytes();
         let mut collector = Collector { outcome: Outcome::default(), total_bytes, progress };
         for index in view.indexes.values() {
             let space = index.space();
@@ -77,6 +77,16 @@ impl Engine {
         }
         for entry in view.values.containers() {
             self.verify_container(entry, &view.values, &mut collector);
+        }
+        for bucket in view.deltas.iter() {
+            match bucket.verify(Purpose::Verify) {
+                Ok(()) => {
+                    collector.outcome.files += 1;
+                    collector.outcome.entries += bucket.info().records;
+                    collector.checked(bucket.info().id, u64::from(bucket.info().bytes));
+                }
+                Err(error) => collector.problem(error),
+            }
         }
         for entry in view.values.large() {
             self.verify_large_file(entry, &mut collector);

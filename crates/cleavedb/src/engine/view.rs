@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::base::entry::{KeyspaceId, Seq};
 use crate::base::sync::Arc;
+use crate::deltas::directory::Directory;
 use crate::index::IndexView;
 use crate::memory::memtable::Memtable;
 use crate::values::file_table::ValueFiles;
@@ -33,6 +34,8 @@ pub(crate) struct View {
     pub(crate) indexes: Arc<BTreeMap<KeyspaceId, Arc<dyn IndexView>>>,
     /// The value files that entries of these name (rule R12).
     pub(crate) values: Arc<ValueFiles>,
+    /// The buckets of deltas that belong to the indexes.
+    pub(crate) deltas: Directory,
     /// Counts the tables of value files: a later one has a larger number.
     pub(crate) value_table: u64,
     /// Last seq that is in the indexes: what is newer is in the memtables, or came after the view.
@@ -52,7 +55,8 @@ impl View {
         frozen.extend(self.frozen.iter().cloned());
         let (indexes, values) = (Arc::clone(&self.indexes), Arc::clone(&self.values));
         let Self { value_table, flushed, .. } = *self;
-        Self { active: fresh, frozen, indexes, values, value_table, flushed }
+        let deltas = self.deltas.clone();
+        Self { active: fresh, frozen, indexes, values, deltas, value_table, flushed }
     }
 
     /// Number of the newest value segment; 0 for none.
@@ -82,6 +86,7 @@ impl View {
             flushed: gone.map_or(self.flushed, |gone| gone.last_seq),
             frozen: self.frozen.iter().filter(|f| !is_gone(f)).cloned().collect(),
             indexes: Arc::new(indexes),
+            deltas: self.deltas.clone(),
             value_table: self.value_table + u64::from(values.is_some()),
             values: values.unwrap_or_else(|| Arc::clone(&self.values)),
         }

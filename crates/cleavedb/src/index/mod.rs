@@ -256,6 +256,11 @@ pub(crate) trait IndexView: Send + Sync {
     fn get(&self, key: &[u8], hash: u64, lookup: &mut Lookup) -> Result<()>;
     /// The same for many keys, all block reads of a round submitted together.
     fn multi_get(&self, keys: &mut [KeyLookup<'_>]) -> Result<()>;
+    /// Adds to a lookup that is about to be decided without the index what is kept of the key's
+    /// operands apart from it.
+    fn add_deltas(&self, _key: &[u8], _lookup: &mut Lookup) -> Result<()> {
+        Ok(())
+    }
     /// A cursor over all versions of all keys (range deletes left out). Not positioned.
     fn cursor(&self, options: &CursorOptions) -> Result<BoxCursor>;
     /// All range tombstones that may touch the range; cached per view, empty in the usual case.
@@ -283,6 +288,8 @@ pub(crate) trait OrderedIndex: Send + Sync {
     fn pick_job(&self) -> Option<Box<dyn IndexJob>>;
     /// Publishes a durable change. Called once per prepared change, in manifest order.
     fn install(&self, change: Box<dyn Any + Send>) -> Result<()>;
+    /// The buckets beside the index have changed, durably.
+    fn buckets_changed(&self) {}
     /// Asks that everything in the range be compacted to the bottom; returns a ticket.
     fn request_compaction(&self, range: KeyRange) -> u64;
     /// Whether the request is fulfilled.

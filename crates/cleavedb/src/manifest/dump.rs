@@ -70,6 +70,7 @@ fn section_name(tag: SectionTag) -> String {
         SectionTag::FACTS => "facts".to_owned(),
         SectionTag::VALUES => "values".to_owned(),
         SectionTag::STORE => "store".to_owned(),
+        SectionTag::DELTAS => "deltas".to_owned(),
         other if other.is_optional() => format!("{} (unknown, optional)", other.0),
         other => format!("{} (unknown)", other.0),
     }

@@ -181,6 +181,9 @@ fn dump_records(lines: &mut Annotator<'_>, records: &mut Records<'_>) {
                 let seq: Seq = record.seq;
                 match record.kind {
                     DeltaKind::Anchor => lines.field(left - now, format_args!("anchor, seq {seq}")),
+                    DeltaKind::Elsewhere => {
+                        lines.field(left - now, format_args!("operand in the index, seq {seq}"));
+                    }
                     DeltaKind::Delta => {
                         let length = record.operand.len();
                         let head = left - now - length;

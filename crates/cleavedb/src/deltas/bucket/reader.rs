@@ -27,6 +27,9 @@ pub(crate) struct KeyDeltas {
     pub(crate) operands: Vec<(Seq, Value)>,
     /// Newest anchor not above S; 0 for none. A base below it has been deleted since.
     pub(crate) anchor: Seq,
+    /// Seqs of operands that are in the index, newest first: between two of these others may be
+    /// combined, not across one.
+    pub(crate) elsewhere: Vec<Seq>,
 }
 
 impl KeyDeltas {
@@ -104,7 +107,7 @@ impl Bucket {
     ) -> Result<KeyDeltas> {
         let mut read = read.into_iter().map(|bytes| SharedBytes::from(Arc::new(bytes)));
         let anchor = plan.loaded.covers.cover_seq(asked.bound, asked.snapshot);
-        let mut found = KeyDeltas { operands: Vec::new(), anchor };
+        let mut found = KeyDeltas { anchor, ..KeyDeltas::default() };
         let seed = self.file().seed();
         if let Some(place) = plan.unsorted() {
             let owner = read.next().unwrap_or(SharedBytes::Slice(Arc::from([])));
@@ -175,6 +178,7 @@ impl KeyDeltas {
             }
             match record.kind {
                 DeltaKind::Anchor => self.anchor = record.seq,
+                DeltaKind::Elsewhere => self.elsewhere.push(record.seq),
                 DeltaKind::Delta => {
                     let operand = part_of(owner, record.operand);
                     self.operands.push((record.seq, operand));

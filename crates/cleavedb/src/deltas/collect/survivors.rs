@@ -204,13 +204,17 @@ impl Judge<'_> {
     }
 }
 
-/// One operand for two, where the operator can (DCL-4) and a bucket takes it.
+/// One operand for two with none between them, where the operator can (DCL-4) and a bucket takes
+/// it.
 fn combined(
     key: &[u8],
     older: &OwnedRecord,
     newer: &Record<'_>,
     operator: Option<&SharedOperator>,
 ) -> Option<Vec<u8>> {
+    if older.kind != DeltaKind::Delta || newer.kind != DeltaKind::Delta {
+        return None;
+    }
     let operand = partial_merge(&**operator?, key, &older.operand, newer.operand)?;
     (operand.len() <= OPERAND_BYTES_MAX).then_some(operand)
 }

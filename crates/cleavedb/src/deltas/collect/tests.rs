@@ -5,6 +5,7 @@ use super::*;
 use crate::base::entry::Seq;
 use crate::base::merge_operator::{SharedOperator, operators};
 use crate::deltas::ranges::{Covers, RangeAnchor};
+use crate::deltas::record::{DeltaKind, Record};
 use crate::deltas::testing::{anchor, bound, delta, range, record};
 
 const LIMITS: Limits = Limits { capacity_bytes: 1000, buckets_max: 6 };
@@ -66,7 +67,7 @@ fn living(
     let covers = &Covers::new(ranges.iter());
     let judge = Judge { covers, snapshots, operator, older_below };
     let shown = |record: OwnedRecord| {
-        let is_anchor = record.kind == crate::deltas::record::DeltaKind::Anchor;
+        let is_anchor = record.kind == DeltaKind::Anchor;
         let text = String::from_utf8(record.operand).unwrap();
         (record.seq, if is_anchor { "|".to_owned() } else { text })
     };
@@ -107,4 +108,28 @@ fn combining_stops_where_a_bucket_takes_no_more() {
         .map(|(seq, text)| (seq, text.len()))
         .collect();
     assert_eq!(seqs, [(4, half.len() + 1), (2, half.len())]);
+}
+
+#[test]
+fn nothing_is_combined_across_an_operand_that_is_in_the_index() {
+    let operator = append();
+    let record = |seq, kind, operand| Record { seq, kind, operand };
+    let line = [
+        record(9, DeltaKind::Delta, b"d".as_slice()),
+        record(8, DeltaKind::Delta, b"c"),
+        record(7, DeltaKind::Elsewhere, b""),
+        record(5, DeltaKind::Delta, b"b"),
+        record(3, DeltaKind::Delta, b"a"),
+    ];
+    let covers = &Covers::new([].iter());
+    let operator = Some(&operator);
+    let judge = Judge { covers, snapshots: &[], operator, older_below: false };
+    let living = judge.judge(bound(b"k"), &line);
+    let living: Vec<_> = living.iter().map(OwnedRecord::as_ref).collect();
+    let wanted = [
+        record(9, DeltaKind::Delta, b"cd".as_slice()),
+        record(7, DeltaKind::Elsewhere, b""),
+        record(5, DeltaKind::Delta, b"ab"),
+    ];
+    assert_eq!(living, wanted);
 }

@@ -1,11 +1,12 @@
-//! Writes what lives on into new buckets, none beyond its capacity, and states the edit.
+//! Writes what lives on into new buckets, none beyond its capacity but for a single key's, and
+//! states the edit.
 
 use crate::base::entry::{FileId, Seq};
 use crate::base::error::Result;
 use crate::base::sync::Arc;
 use crate::deltas::bucket::Bucket;
 use crate::deltas::bucket::file::DeltaContext;
-use crate::deltas::bucket::format::separator;
+use crate::deltas::bucket::format::{BUCKET_BYTES_MAX, separator};
 use crate::deltas::bucket::writer::{BucketPlan, SortedWriter, Unsynced};
 use crate::deltas::collect::Outcome;
 use crate::deltas::collect::survivors::{KeyRecords, OwnedRecord, Survivors};
@@ -23,7 +24,7 @@ pub(crate) struct WritePlan<'a> {
     pub(crate) may_vanish: bool,
     /// All records of these keys up to this seq take part.
     pub(crate) applied_seq: Seq,
-    /// Most bytes of a bucket.
+    /// Most bytes of a bucket; one of a single key may have more.
     pub(crate) capacity_bytes: u64,
     /// For the byte meter.
     pub(crate) purpose: Purpose,
@@ -109,7 +110,8 @@ fn write_one(
             start,
             applied_seq: plan.applied_seq,
             ranges: over(&survivors.ranges, keys),
-            capacity_bytes: plan.capacity_bytes,
+            // Its first key stands in it, however long.
+            capacity_bytes: BUCKET_BYTES_MAX,
             purpose: plan.purpose,
         },
     );

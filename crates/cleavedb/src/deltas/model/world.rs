@@ -167,6 +167,14 @@ impl History {
         }
     }
 
+    /// Puts the value of a key, where it has one that its operator can make.
+    pub(super) fn fold(&mut self, bound: OwnedBound) -> bool {
+        let Ok(Some(value)) = self.shown(bound.as_ref(), self.last_seq()) else { return false };
+        let seq = self.last_seq() + 1;
+        self.all.push(Operation { seq, bound, op: Op::Put(value) });
+        true
+    }
+
     /// What a snapshot shows of a key: operation after operation.
     pub(super) fn shown(&self, bound: Bound<'_>, snapshot: Seq) -> Shown {
         let (mut value, mut operands): (Option<&Vec<u8>>, Vec<&[u8]>) = (None, Vec::new());
@@ -188,7 +196,6 @@ impl History {
 enum Version {
     Put(Vec<u8>),
     Delete,
-    Merge(Vec<u8>),
 }
 
 /// The index: versions of keys; range deletes are taken apart into deletes of all keys.
@@ -212,50 +219,14 @@ impl Index {
         }
     }
 
-    /// What left a bucket. No newer version of the key may be there already.
-    pub(super) fn take_in(&mut self, entry: &FoldedEntry) {
-        let versions = self.keys.entry(entry.bound.clone()).or_default();
-        let newest_base =
-            versions.iter().rev().find(|(_, version)| !matches!(version, Version::Merge(_)));
-        let is_above = newest_base.is_none_or(|(seq, version)| {
-            // Its own fold, of a stripe above, comes first.
-            *seq < entry.seq || matches!(version, Version::Put(_))
-        });
-        assert!(is_above, "{entry:?} below {newest_base:?}");
-        let version = match &entry.what {
-            IntoIndex::Put(value) => Version::Put(value.clone()),
-            IntoIndex::Merge(operand) => Version::Merge(operand.clone()),
-        };
-        assert!(versions.insert(entry.seq, version).is_none(), "{entry:?} is there");
-    }
-
-    /// The newest put or delete that a snapshot sees; with merges on it taken in as operands.
+    /// The newest put or delete that a snapshot sees.
     pub(super) fn base_at(&self, bound: Bound<'_>, snapshot: Seq) -> (Seq, Option<&Vec<u8>>) {
         let versions = self.keys.get(&bound.to_owned());
-        let visible = versions.into_iter().flat_map(|versions| versions.range(..=snapshot).rev());
-        for (seq, version) in visible {
-            match version {
-                Version::Put(value) => return (*seq, Some(value)),
-                Version::Delete => return (*seq, None),
-                Version::Merge(_) => {}
-            }
+        match versions.and_then(|versions| versions.range(..=snapshot).next_back()) {
+            Some((seq, Version::Put(value))) => (*seq, Some(value)),
+            Some((seq, Version::Delete)) => (*seq, None),
+            None => (0, None),
         }
-        (0, None)
-    }
-
-    /// Operands that a snapshot sees above the base.
-    pub(super) fn operands_at(&self, bound: Bound<'_>, snapshot: Seq) -> Vec<(Seq, Vec<u8>)> {
-        let base = self.base_at(bound, snapshot).0;
-        let versions = self.keys.get(&bound.to_owned());
-        let above = versions.into_iter().flat_map(|versions| {
-            versions.range((std::ops::Bound::Excluded(base), std::ops::Bound::Included(snapshot)))
-        });
-        above
-            .filter_map(|(seq, version)| match version {
-                Version::Merge(operand) => Some((*seq, operand.clone())),
-                _ => None,
-            })
-            .collect()
     }
 
     /// A compaction to the last level: what no snapshot sees goes, tombstones with nothing below
@@ -270,9 +241,7 @@ impl Index {
                 if !is_dead {
                     kept.insert(*seq, version.clone());
                 }
-                if !matches!(version, Version::Merge(_)) {
-                    superseder = Some(*seq);
-                }
+                superseder = Some(*seq);
             }
             while kept.first_key_value().is_some_and(|(_, v)| matches!(v, Version::Delete)) {
                 kept.pop_first();

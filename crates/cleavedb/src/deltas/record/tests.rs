@@ -4,22 +4,30 @@ use super::*;
 use crate::base::error::ErrorKind;
 use proptest::prelude::*;
 
-fn any_records() -> impl Strategy<Value = Vec<(Seq, Option<Vec<u8>>)>> {
-    let operand = proptest::option::of(proptest::collection::vec(any::<u8>(), 0..9));
-    proptest::collection::btree_map(1..=SEQ_MAX, operand, 1..5)
-        .prop_map(|records| records.into_iter().rev().collect())
+/// Seq, kind, operand.
+type Line = (Seq, DeltaKind, Vec<u8>);
+
+fn any_records() -> impl Strategy<Value = Vec<Line>> {
+    let operand = proptest::collection::vec(any::<u8>(), 0..9);
+    let what = prop_oneof![
+        operand.prop_map(|operand| (DeltaKind::Delta, operand)),
+        Just((DeltaKind::Anchor, Vec::new())),
+        Just((DeltaKind::Elsewhere, Vec::new())),
+    ];
+    proptest::collection::btree_map(1..=SEQ_MAX, what, 1..5).prop_map(|records| {
+        records.into_iter().rev().map(|(seq, (kind, operand))| (seq, kind, operand)).collect()
+    })
 }
 
-type Keys = std::collections::BTreeMap<(u32, Vec<u8>), Vec<(Seq, Option<Vec<u8>>)>>;
+type Keys = std::collections::BTreeMap<(u32, Vec<u8>), Vec<Line>>;
 
 fn any_keys() -> impl Strategy<Value = Keys> {
     let key = (1..4u32, proptest::collection::vec(any::<u8>(), 0..4));
     proptest::collection::btree_map(key, any_records(), 0..6)
 }
 
-fn record(record: &(Seq, Option<Vec<u8>>)) -> Record<'_> {
-    let kind = if record.1.is_some() { DeltaKind::Delta } else { DeltaKind::Anchor };
-    Record { seq: record.0, kind, operand: record.1.as_deref().unwrap_or_default() }
+fn record((seq, kind, operand): &Line) -> Record<'_> {
+    Record { seq: *seq, kind: *kind, operand }
 }
 
 fn encoded(keys: &Keys) -> Vec<u8> {
@@ -38,7 +46,7 @@ fn decoded(bytes: &[u8]) -> Result<Keys> {
     while let Some(group) = groups.next_group()? {
         let (mut all, mut records) = (Vec::new(), group.records());
         while let Some(Record { seq, kind, operand }) = records.next_record()? {
-            all.push((seq, (kind == DeltaKind::Delta).then(|| operand.to_vec())));
+            all.push((seq, kind, operand.to_vec()));
         }
         keys.insert((group.bound.keyspace.0, group.bound.key.to_vec()), all);
     }

@@ -15,6 +15,17 @@ fn edits_round_trip() {
                 compression: vec![Compression::None, Compression::Zstd],
                 separate_at: Some(0),
                 value_compression: Compression::Lz4,
+                deltas: Some(Deltas::Inline),
+            },
+        },
+        KeyspaceEdit::Create {
+            id: KeyspaceId(4),
+            name: "counters".into(),
+            settings: KeyspaceSettings {
+                merge_operator: Some("u64-add".into()),
+                compression: vec![Compression::None],
+                deltas: Some(Deltas::Buckets),
+                ..KeyspaceSettings::default()
             },
         },
         KeyspaceEdit::Drop { id: KeyspaceId(2) },

@@ -98,7 +98,9 @@ impl<'a> Search<'a> {
         }
         mark!("locator_hit");
         self.locating.hits.fetch_add(1, Ordering::Relaxed);
-        Ok(lookup.offer(seq, Kind::Put, || value))
+        let is_decided = lookup.offer(seq, Kind::Put, || value);
+        index.add_deltas(self.key.key, lookup)?;
+        Ok(is_decided)
     }
 
     /// The index has answered, after the memtables had `operands_before`: it is right to go by its

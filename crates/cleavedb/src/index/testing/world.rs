@@ -56,6 +56,8 @@ pub(crate) fn tiny_widths() -> Widths {
         level_base_bytes_min: 1200,
         level_ratio: 3,
         subcompaction_bytes_min: 1500,
+        bucket_bytes: 1 << 10,
+        buckets_max: 16,
         locator_shard_bits: 1,
         locator_fingerprint_bits: 15,
         locator_window_bits: 20,

@@ -1,0 +1,224 @@
+//! The delta store in the engine: keyspaces that keep their merge operands in buckets, beside an
+//! index of everything else.
+//!
+//! One directory of buckets serves all such keyspaces. It changes with manifest edits only, under
+//! the manifest lock, and a view pins it together with the indexes (rule R12): a read at any seq
+//! meets each operand once. Flushes and collections of buckets take turns (B1 of the scheduler), so
+//! each owns the buckets that it touches.
+//!
+//! Invariants: ED-1 an operand is in the index or in a bucket, never in both: the edit of a flush
+//! puts it into one of them and moves the flushed seq, so a replay repeats nothing. ED-2 an index
+//! beside buckets combines no operands and applies none: what lies between two of them, or between
+//! one and its base, may be in a bucket. ED-3 wherever a put, a delete or a range delete goes into
+//! the index while older operands may be in a bucket, an anchor goes there in the same edit; so no
+//! tombstone is needed to hide them. ED-4 nothing enters an index below what is there: operands
+//! leave buckets by an ordinary put of the value that they make, iff the key has not changed.
+
+pub(crate) mod collect;
+pub(crate) mod flush;
+pub(crate) mod fold;
+pub(crate) mod index;
+mod read;
+pub(crate) mod work;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::base::checksum::KeyedHash;
+use crate::base::entry::KeyspaceId;
+use crate::base::error::{Error, Result};
+use crate::base::merge_operator::SharedOperator;
+use crate::base::section::Section;
+use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::base::sync::figures::Ordering::Relaxed;
+use crate::base::sync::{Arc, ArcSwap, Mutex};
+use crate::base::widths::Widths;
+use crate::deltas::bucket::file::{DeltaContext, DeltaCounters, PAGE_BYTES};
+use crate::deltas::cache::DeltaCache;
+use crate::deltas::collect::Limits;
+use crate::deltas::directory::Directory;
+use crate::deltas::edit::DeltasEdit;
+use crate::deltas::record::OwnedBound;
+use crate::engine::Engine;
+use crate::engine::catalogue::KeyspaceState;
+use crate::engine::settings::{Deltas, Settings};
+use crate::index::IndexView;
+use crate::values::file::{OpenFiles, ValueContext};
+
+/// The part of the memory budget that the delta cache may take.
+const CACHE_BUDGET_PART: u64 = 16;
+/// The part of it for indexes and filters of buckets: those beyond are read again when needed.
+const LOADED_BUDGET_PART: u64 = 16;
+/// The part of the open files that may be buckets.
+const OPEN_FILES_PART: usize = 4;
+
+/// The buckets of a database, and what reading them takes.
+pub(crate) struct DeltaStore {
+    context: Arc<DeltaContext>,
+    cache: DeltaCache,
+    limits: Limits,
+    loaded_bytes_max: u64,
+    /// The buckets in force; changes under the manifest lock.
+    directory: ArcSwap<Directory>,
+    /// Whether there may be buckets to collect; set by whatever changes the directory.
+    collection_due: AtomicBool,
+    /// Where deltas may be of keyspaces that were dropped: from each of these places to the end of
+    /// its keyspace.
+    gone: Mutex<BTreeSet<OwnedBound>>,
+    /// Keys whose operands are to be applied to their values.
+    to_fold: Mutex<BTreeSet<OwnedBound>>,
+}
+
+impl DeltaStore {
+    /// The buckets that these edits describe.
+    pub(crate) fn open(
+        values: &ValueContext,
+        settings: &Settings,
+        widths: &Widths,
+        edits: &[DeltasEdit],
+    ) -> Result<Arc<Self>> {
+        let budget = settings.memory_budget;
+        let context = Arc::new(DeltaContext {
+            io: values.io.clone(),
+            dir: values.dir.clone(),
+            uuid: values.uuid,
+            hash: KeyedHash::new(&values.uuid),
+            obsolete: Arc::clone(&values.obsolete),
+            open_files: Arc::new(OpenFiles::new(settings.open_files_max / OPEN_FILES_PART)),
+            direct_reads: settings.direct_reads,
+            page_bytes: PAGE_BYTES.min(widths.bucket_bytes as usize / 4),
+            counters: DeltaCounters::default(),
+        });
+        let described = Directory::default().apply(&context, edits, &[]);
+        let described = described.and_then(|changed| {
+            changed.directory().check()?;
+            Ok(changed)
+        });
+        let directory = described.map_err(|error| error.in_file(&values.dir))?.settle();
+        Ok(Arc::new(Self {
+            context,
+            cache: DeltaCache::new(budget / CACHE_BUDGET_PART),
+            limits: Limits { capacity_bytes: widths.bucket_bytes, buckets_max: widths.buckets_max },
+            loaded_bytes_max: budget / LOADED_BUDGET_PART,
+            collection_due: AtomicBool::new(directory.len() > 0),
+            directory: ArcSwap::from_pointee(directory),
+            gone: Mutex::default(),
+            to_fold: Mutex::default(),
+        }))
+    }
+
+    /// The buckets in force.
+    pub(crate) fn directory(&self) -> Directory {
+        Directory::clone(&self.directory.load())
+    }
+
+    /// The whole state as a section, for a fresh manifest.
+    pub(crate) fn snapshot(&self) -> Option<Section> {
+        let edits = self.directory.load().snapshot();
+        (!edits.is_empty()).then(|| DeltasEdit::encode(&edits))
+    }
+
+    /// Memory of indexes, filters and cached deltas.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let directory = self.directory.load();
+        let loaded: u64 = directory.iter().map(|bucket| bucket.memory_bytes()).sum();
+        loaded + self.cache.memory_bytes()
+    }
+
+    /// Gives up indexes and filters beyond their share of the budget. Those that are in use come
+    /// back with one read each.
+    pub(crate) fn trim(&self) {
+        let directory = self.directory.load();
+        let mut held = 0;
+        for bucket in directory.iter() {
+            held += bucket.memory_bytes();
+            if held > self.loaded_bytes_max {
+                held -= bucket.memory_bytes();
+                bucket.unload();
+            }
+        }
+    }
+
+    /// A keyspace was dropped: what buckets have of it can go.
+    pub(crate) fn forget_keyspace(&self, id: KeyspaceId) {
+        if self.directory.load().len() > 0 {
+            self.gone.lock().insert(collect::beginning_of(id));
+            self.collection_due.store(true, Ordering::Release);
+        }
+    }
+
+    /// What statistics say.
+    pub(crate) fn figures(&self) -> DeltaFigures {
+        let (directory, counters) = (self.directory.load(), &self.context.counters);
+        let (cache_hits, cache_misses) = self.cache.counts();
+        let reads = [&counters.loads, &counters.page_reads, &counters.unsorted_reads];
+        DeltaFigures {
+            buckets: directory.len() as u64,
+            bytes: directory.bytes(),
+            cache_hits,
+            cache_misses,
+            gets: counters.gets.load(Relaxed),
+            reads: reads.into_iter().map(|counter| counter.load(Relaxed)).sum(),
+        }
+    }
+}
+
+/// What statistics say of buckets.
+pub(crate) struct DeltaFigures {
+    /// Buckets.
+    pub(crate) buckets: u64,
+    /// Bytes in them.
+    pub(crate) bytes: u64,
+    /// Look-ups that the cache answered.
+    pub(crate) cache_hits: u64,
+    /// Look-ups that it did not.
+    pub(crate) cache_misses: u64,
+    /// Look-ups in buckets.
+    pub(crate) gets: u64,
+    /// Reads that they took.
+    pub(crate) reads: u64,
+}
+
+impl KeyspaceState {
+    /// Whether its operands go into buckets.
+    pub(crate) fn has_buckets(&self) -> bool {
+        self.settings.deltas == Some(Deltas::Buckets)
+    }
+}
+
+impl Engine {
+    /// The operators of all keyspaces: what is not among them was dropped.
+    fn living_keyspaces(&self) -> BTreeMap<KeyspaceId, Option<SharedOperator>> {
+        let catalogue = self.catalogue.lock();
+        catalogue.all().map(|keyspace| (keyspace.id, keyspace.operator.clone())).collect()
+    }
+
+    /// Views of all indexes with buckets beside them.
+    pub(crate) fn bucketed_views(&self) -> Vec<(KeyspaceId, Option<Arc<dyn IndexView>>)> {
+        let catalogue = self.catalogue.lock();
+        let bucketed = catalogue.all().filter(|keyspace| keyspace.has_buckets());
+        bucketed.map(|keyspace| (keyspace.id, Some(keyspace.index.view()))).collect()
+    }
+
+    /// Refuses buckets that contradict the rest of the manifest, and finds those of keyspaces that
+    /// were dropped.
+    pub(crate) fn check_buckets(&self) -> Result<()> {
+        let (flushed, last_id) = (self.flushed(), self.catalogue.lock().last_id);
+        let keyspaces = self.living_keyspaces();
+        for bucket in self.deltas.directory().iter() {
+            let info = bucket.info();
+            if info.applied_seq > flushed || info.start.keyspace.0 > last_id {
+                let message = format!(
+                    "bucket {} holds seq {} of keyspace {}, but {flushed} is flushed and {last_id} \
+                     the last keyspace",
+                    info.id, info.applied_seq, info.start.keyspace.0
+                );
+                return Err(Error::corruption(message).in_file(&self.dir));
+            }
+            let id = info.start.keyspace;
+            if id.0 != 0 && !keyspaces.contains_key(&id) {
+                self.deltas.forget_keyspace(id);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! Collection of buckets between flushes: those that the next flush would find full, those of
+//! keyspaces that were dropped, and neighbours that one bucket has room for, where there are many.
+//!
+//! Runs in the turn of flushes, when no memtable waits; a few buckets at a time, so that none waits
+//! long.
+
+use crate::base::error::Result;
+use crate::base::marks::mark;
+use crate::base::sync::Arc;
+use crate::base::sync::atomic::Ordering;
+use crate::deltas::bucket::{Bucket, BucketInfo};
+use crate::deltas::collect::{Limits, pick_merge};
+use crate::deltas::directory::{Directory, Position};
+use crate::deltas::record::{Bound, OwnedBound};
+use crate::deltas::route::BucketBatch;
+use crate::engine::Engine;
+use crate::engine::deltas::DeltaStore;
+use crate::engine::deltas::work::{Verdicts, Work};
+use crate::engine::state::{Draft, Publication};
+use crate::io::Purpose;
+
+/// Buckets that are collected in one edit.
+const BUCKETS_MAX: usize = 16;
+
+/// Whether the next append will hardly fit, and something was appended.
+fn is_nearly_full(info: &BucketInfo, limits: &Limits) -> bool {
+    u64::from(info.bytes) > limits.capacity_bytes / 10 * 9 && info.bytes > info.sorted_bytes
+}
+
+impl DeltaStore {
+    /// Whether there may be buckets to collect.
+    pub(crate) fn is_collection_due(&self) -> bool {
+        self.collection_due.load(Ordering::Acquire)
+    }
+
+    /// Puts a directory into force. Under the manifest lock.
+    pub(super) fn replace_directory(&self, directory: Directory, made: &[Arc<Bucket>]) {
+        let is_crowded = directory.len() + 2 > self.limits.buckets_max;
+        let is_full = |bucket: &Arc<Bucket>| is_nearly_full(bucket.info(), &self.limits);
+        if is_crowded || made.iter().any(is_full) {
+            self.collection_due.store(true, Ordering::Release);
+        }
+        self.directory.store(Arc::new(directory));
+    }
+
+    /// Buckets that are worth collecting, each run of neighbours into one step of work.
+    fn due(&self, directory: &Directory) -> Vec<Vec<Position>> {
+        let mut due = self.of_dropped(directory);
+        let mut next = directory.first();
+        let mut positions = Vec::with_capacity(directory.len());
+        while let Some(position) = next {
+            positions.push(position);
+            let bucket = directory.at(position);
+            let is_full = bucket.is_some_and(|b| is_nearly_full(b.info(), &self.limits));
+            if is_full && due.len() < BUCKETS_MAX && !due.contains(&vec![position]) {
+                due.push(vec![position]);
+            }
+            next = directory.next(position);
+        }
+        if due.is_empty() {
+            let bytes: Vec<u64> =
+                directory.iter().map(|bucket| u64::from(bucket.info().bytes)).collect();
+            let left = pick_merge(&bytes, |_| false, &self.limits);
+            due.extend(left.and_then(|left| Some(positions.get(left..left + 2)?.to_vec())));
+        }
+        due
+    }
+
+    /// Buckets of dropped keyspaces, as many as one step takes.
+    fn of_dropped(&self, directory: &Directory) -> Vec<Vec<Position>> {
+        let mut gone = self.gone.lock();
+        let mut due = Vec::new();
+        while let Some(first) = gone.first().cloned() {
+            let mut next = directory.position(first.as_ref());
+            while let Some(position) = next {
+                let end = directory.end_of(position);
+                due.push(vec![position]);
+                gone.remove(&first);
+                let goes_on = end.filter(|end| end.keyspace <= first.keyspace);
+                next = goes_on.and_then(|_| directory.next(position));
+                if let Some(end) = goes_on.filter(|_| due.len() >= BUCKETS_MAX) {
+                    gone.insert(end.clone());
+                    return due;
+                }
+            }
+            gone.remove(&first);
+        }
+        due.dedup();
+        due
+    }
+}
+
+impl Engine {
+    /// Collects some buckets; false if none is due.
+    pub(crate) fn collect_buckets(&self) -> Result<bool> {
+        let store = &self.deltas;
+        if !store.collection_due.swap(false, Ordering::AcqRel) {
+            return Ok(false);
+        }
+        if self.cancelled.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        self.health.check_writable()?;
+        let directory = store.directory();
+        let due = store.due(&directory);
+        if due.is_empty() {
+            return Ok(false);
+        }
+        mark!("buckets_collected_between_flushes");
+        // All that is in buckets is older than any snapshot that is taken from here on.
+        let snapshots = self.snapshots.stripes();
+        let verdicts = Verdicts { snapshots: &snapshots, keyspaces: self.living_keyspaces() };
+        let (ids, purpose) = (&*self.file_ids, Purpose::Compaction);
+        let mut work = Work::new(store, &directory, &verdicts, ids, purpose);
+        for positions in &due {
+            work.collect(positions, &BucketBatch::default())?;
+        }
+        let done = work.finish()?;
+        let draft = Draft { sections: done.section().into_iter().collect(), ..Draft::default() };
+        self.commit_draft(draft, |engine| {
+            engine.install_buckets(done);
+            Ok(Publication { indexes: engine.bucketed_views(), flushed: None })
+        })?;
+        // There may be more.
+        store.collection_due.store(true, Ordering::Release);
+        Ok(true)
+    }
+}
+
+/// Where the deltas of a keyspace begin.
+pub(super) fn beginning_of(keyspace: crate::base::entry::KeyspaceId) -> OwnedBound {
+    Bound { keyspace, key: b"" }.to_owned()
+}

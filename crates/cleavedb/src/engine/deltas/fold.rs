@@ -1,0 +1,147 @@
+//! Folds: the operands of a key are applied to its value, and the result is put as if a user had
+//! put it, iff the key has not changed since (ED-4). The next flush leaves an anchor in the bucket,
+//! and the operands go with its next collection.
+//!
+//! Worth it where a key has more operands than a bucket should hold, where buckets are too many,
+//! and for operands that stayed in the index.
+
+use crate::base::entry::Kind;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::limits::VALUE_BYTES_MAX;
+use crate::base::marks::mark;
+use crate::base::sync::Arc;
+use crate::base::sync::atomic::Ordering;
+use crate::deltas::record::OwnedBound;
+use crate::engine::Engine;
+use crate::engine::catalogue::KeyspaceState;
+use crate::engine::commit::{Extra, Task, Work};
+use crate::engine::conditional::Condition;
+use crate::engine::deltas::DeltaStore;
+use crate::engine::large::{Incoming, Taken};
+use crate::io::Purpose;
+use crate::log::batch::{encode_large_put, encode_record};
+use crate::log::separated::{SeparatedPut, encode_separated};
+
+/// Keys that wait to be folded, at most: those beyond are found again.
+const WAITING_MAX: usize = 4096;
+/// Keys that are folded in one step.
+const KEYS_MAX: usize = 64;
+
+impl DeltaStore {
+    /// Has these keys folded, sooner or later.
+    pub(super) fn ask_to_fold(&self, keys: Vec<OwnedBound>) {
+        let mut waiting = self.to_fold.lock();
+        for key in keys {
+            if waiting.len() < WAITING_MAX {
+                waiting.insert(key);
+            }
+        }
+    }
+
+    /// Whether any key waits to be folded.
+    pub(crate) fn is_fold_due(&self) -> bool {
+        !self.to_fold.lock().is_empty()
+    }
+
+    fn next_to_fold(&self) -> Option<OwnedBound> {
+        self.to_fold.lock().pop_first()
+    }
+}
+
+impl Engine {
+    /// Folds some keys; false if none waits.
+    pub(crate) fn fold_some(self: &Arc<Self>) -> Result<bool> {
+        for _ in 0..KEYS_MAX {
+            if self.cancelled.load(Ordering::Acquire) {
+                return Ok(false);
+            }
+            let Some(bound) = self.deltas.next_to_fold() else { return Ok(false) };
+            // Dropped since: nothing is to be folded.
+            let keyspace = self.catalogue.lock().numbered(bound.keyspace);
+            let Some(keyspace) = keyspace else { continue };
+            match self.fold_key(&keyspace, &bound.key) {
+                Ok(()) => {}
+                Err(error) if may_wait(&error) => {
+                    tracing::debug!(%error, keyspace = keyspace.name, "a key is not folded");
+                }
+                Err(error) => {
+                    self.deltas.ask_to_fold(vec![bound]);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Puts the value that a key's operands make, iff it has any and does not change meanwhile.
+    fn fold_key(self: &Arc<Self>, keyspace: &KeyspaceState, key: &[u8]) -> Result<()> {
+        let pin = self.snapshots.take(&self.visible);
+        let read_seq = pin.seq();
+        let known = self.look_up(keyspace.id, key, Some(read_seq))?;
+        if known.operands.is_empty() {
+            return Ok(());
+        }
+        let value = self.look_up_value(keyspace, key, Some(read_seq))?;
+        // What no get would hand out stays operands.
+        let Some(value) = value.filter(|value| value.len() <= VALUE_BYTES_MAX) else {
+            return Ok(());
+        };
+        let condition =
+            Condition { keyspace: keyspace.id, key: key.to_vec(), read_seq, newest_seq: None };
+        let work = self.folding_put(keyspace, key, &value, condition)?;
+        let outcome = self.commit(work);
+        // Until here it has kept what was read, and so every tombstone above it.
+        drop(pin);
+        outcome?;
+        mark!("key_folded");
+        Ok(())
+    }
+
+    /// A put of a value, wherever the keyspace has it.
+    fn folding_put(
+        self: &Arc<Self>,
+        keyspace: &KeyspaceState,
+        key: &[u8],
+        value: &[u8],
+        condition: Condition,
+    ) -> Result<Work> {
+        let placement = &keyspace.placement;
+        let purpose = Some(Purpose::Compaction);
+        let mut extra = Extra { condition: Some(condition), purpose, ..Extra::default() };
+        let (mut payload, mut slots) = (Vec::new(), Vec::new());
+        let mut incoming = None;
+        if self.is_large(value.len()) {
+            let source = Incoming { source: &mut &*value, length: None };
+            incoming = Some(self.take_large(keyspace, key, source)?);
+        }
+        if let Some(Taken::Large(put)) = incoming {
+            encode_large_put(&mut payload, keyspace.id, key, &put.handle().encode());
+            extra.large.push(put);
+        } else if placement.separates(value.len()) {
+            let hash = placement.hash.hash(keyspace.id, key);
+            let compression = placement.compression;
+            let put = SeparatedPut { keyspace: keyspace.id, key, value, compression, hash };
+            slots.push(encode_separated(&mut payload, 0, &put, &mut Vec::new()));
+        } else {
+            encode_record(&mut payload, Kind::Put, keyspace.id, key, value);
+        }
+        self.io.limiter.acquire(payload.len() as u64);
+        Ok(Work {
+            payload,
+            slots,
+            count: 1,
+            extra: Some(Box::new(extra)),
+            frees_space: false,
+            ..Work::control(Task::Write)
+        })
+    }
+}
+
+/// Whether a key stays as it is after such an error, and no more comes of it: readers of the key
+/// are told, and whoever finds it too long again asks again.
+fn may_wait(error: &Error) -> bool {
+    !matches!(
+        error.kind(),
+        ErrorKind::Closed | ErrorKind::NoSpace | ErrorKind::Stopped | ErrorKind::Io
+    )
+}
