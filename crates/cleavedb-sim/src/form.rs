@@ -172,6 +172,7 @@ impl Form {
         ];
         forms.extend(Self::of_values());
         forms.extend(Self::of_strategies());
+        forms.extend(Self::with_map());
         forms.extend(Self::of_deltas());
         forms
     }
@@ -323,6 +324,36 @@ impl Form {
         ]
     }
 
+    /// Forms with a map.
+    fn with_map() -> Vec<Self> {
+        vec![
+            Self::named("wayfinder, values of 8 bytes apart", |form| {
+                form.strategy = StrategyKind::Wayfinder;
+                form.separate_at = Some(8);
+                form.widths.value_segment_bytes = 1 << 10;
+                form.widths.large_value_bytes = 400;
+            }),
+            Self::named("wayfinder, large memtable", |form| {
+                form.strategy = StrategyKind::Wayfinder;
+                form.separate_at = Some(0);
+                form.widths.memtable_bytes = 16 << 10;
+                form.widths.value_segment_bytes = 2 << 10;
+            }),
+            Self::named("wayfinder, naive index, zstd", |form| {
+                form.strategy = StrategyKind::Wayfinder;
+                form.separate_at = Some(40);
+                form.index = IndexKind::Naive;
+                form.value_compression = Compression::Zstd;
+            }),
+            Self::named("wayfinder, real disk, threads", |form| {
+                form.native = true;
+                form.strategy = StrategyKind::Wayfinder;
+                form.separate_at = Some(16);
+                form.widths.value_segment_bytes = 2 << 10;
+            }),
+        ]
+    }
+
     /// The forms on the simulated disk.
     #[must_use]
     pub fn simulated() -> Vec<Self> {
@@ -378,8 +409,7 @@ impl Form {
         form.widths.large_value_bytes = *random.pick(&[17, 100, 400, 8 << 20]);
         form.widths.large_chunk_bytes = *random.pick(&[16, 100, 1 << 10]);
         form.widths.hole_block_bytes = *random.pick(&[8, 32, 128, 4096]);
-        let strategies = [StrategyKind::Wisckey, StrategyKind::Novkv, StrategyKind::Unified];
-        form.strategy = *random.pick(&strategies);
+        form.strategy = *random.pick(&StrategyKind::ALL);
         form.widths.locator_fingerprint_bits = *random.pick(&[1, 2, 15]);
         form.widths.locator_shard_bits = *random.pick(&[1, 6]);
         form.widths.locator_window_bits = *random.pick(&[6, 12, 20]);

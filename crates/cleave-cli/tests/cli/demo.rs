@@ -29,10 +29,10 @@ fn the_demo_finds_everything_in_order() {
     }
     let stores = json["stores"].as_array().unwrap();
     let ways = stores.iter().map(|store| (store["separate_at"].as_u64(), &store["strategy"]));
-    let names = ["unified", "wisckey", "novkv", "unified"].map(serde_json::Value::from);
-    let [first, second, third, last] = &names;
+    let names =
+        ["unified", "wisckey", "novkv", "wayfinder", "unified"].map(serde_json::Value::from);
     let apart = Some(1024);
-    let expected = [(None, first), (apart, second), (apart, third), (apart, last)];
+    let expected: Vec<_> = [None, apart, apart, apart, apart].into_iter().zip(&names).collect();
     assert_eq!(ways.collect::<Vec<_>>(), expected);
     for store in stores {
         let overwrite = &store["overwrite"];

@@ -4,7 +4,8 @@ use crate::support::{NONE, Place, cleave};
 
 #[test]
 fn a_store_keeps_the_strategy_it_was_created_with() {
-    for (chosen, other) in [("novkv", "unified"), ("unified", "wisckey"), ("wisckey", "novkv")] {
+    let names = ["wisckey", "novkv", "wayfinder", "unified"];
+    for (chosen, other) in names.into_iter().zip(names.into_iter().cycle().skip(1)) {
         let place = Place::new();
         place.run("put", ["a", "1", "--strategy", chosen]).ok();
         let refused = format!("created with strategy {chosen}, not {other}");
@@ -51,7 +52,11 @@ fn unknown_strategies_are_named_and_others_do_not_take_one() {
     place.run("put", ["a", "1", "--strategy", "nonesuch"]).fails(2, "novkv");
     assert!(!place.store().exists());
     place.run("get", ["a", "--strategy", "novkv"]).fails(2, "--strategy");
-    assert!(cleave(["put", "--help"]).ok().contains("[possible values: wisckey, novkv, unified]"));
+    assert!(
+        cleave(["put", "--help"])
+            .ok()
+            .contains("[possible values: wisckey, novkv, wayfinder, unified]")
+    );
 }
 
 /// Two thousand pairs with separated values, half of them replaced, compacted.

@@ -38,6 +38,11 @@ pub(super) fn open_novkv(dir: &Path, settings: &Settings) -> Result<Box<dyn Engi
     open_separated(dir, settings, Some(StrategyKind::Novkv))
 }
 
+/// Opens or creates a store in `dir` with bare keys in its index and a map beside it.
+pub(super) fn open_wayfinder(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    open_separated(dir, settings, Some(StrategyKind::Wayfinder))
+}
+
 fn open_separated(
     dir: &Path,
     settings: &Settings,

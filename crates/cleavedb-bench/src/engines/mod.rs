@@ -21,12 +21,14 @@ pub struct Known {
 }
 
 /// The engines of the default build. `cleavedb` is a store as it comes, of strategy `unified`;
-/// `cleavedb-wisckey` and `cleavedb-novkv` are of these, `cleavedb-inline` keeps all values in the
-/// index; `memory` keeps a map in memory and nothing on disk: what the workload itself costs.
+/// `cleavedb-wisckey`, `cleavedb-novkv` and `cleavedb-wayfinder` are of these, `cleavedb-inline`
+/// keeps all values in the index; `memory` keeps a map in memory and nothing on disk: what the
+/// workload itself costs.
 pub const ALL: &[Known] = &[
     Known { name: "cleavedb", open: cleave::open, direct: true },
     Known { name: "cleavedb-wisckey", open: cleave::open_wisckey, direct: true },
     Known { name: "cleavedb-novkv", open: cleave::open_novkv, direct: true },
+    Known { name: "cleavedb-wayfinder", open: cleave::open_wayfinder, direct: true },
     Known { name: "cleavedb-inline", open: cleave::open_inline, direct: true },
     Known { name: "memory", open: memory::open, direct: false },
 ];

@@ -308,8 +308,8 @@ fn every_part_runs_on_the_map() {
 
 #[test]
 fn the_strategies_are_compared_by_experiments_of_their_own() {
-    for engine in ["cleavedb-novkv", "cleavedb-wisckey"] {
-        ["novkv", "unified"].iter().for_each(|name| runs_everything(name, engine));
+    for engine in ["cleavedb-novkv", "cleavedb-wisckey", "cleavedb-wayfinder"] {
+        ["wayfinder", "unified"].iter().for_each(|name| runs_everything(name, engine));
     }
 }
 

@@ -10,7 +10,8 @@ fn test() -> SelfTest {
 
 #[test]
 fn the_engine_passes_buffered_and_direct() {
-    let others = [("cleavedb-novkv", false), ("cleavedb-wisckey", false)];
+    let others =
+        [("cleavedb-novkv", false), ("cleavedb-wisckey", false), ("cleavedb-wayfinder", false)];
     for (name, direct) in [("cleavedb", false), ("cleavedb", true)].into_iter().chain(others) {
         let dir = tempfile::tempdir().unwrap();
         let settings = Settings { direct, memory_budget: 32 << 20, ..Settings::default() };

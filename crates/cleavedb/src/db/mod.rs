@@ -28,6 +28,6 @@ pub use options::{KeyspaceOptions, Options};
 pub use snapshot::Snapshot;
 pub use stats::{
     CacheStats, CollectionStats, DeltaStats, EventCounts, Histogram, KeyspaceStats, LevelStats,
-    LocatorStats, Problem, Reclaimed, StallStats, Stats, ValueStats, VerifyReport,
+    LocatorStats, MapStats, Problem, Reclaimed, StallStats, Stats, ValueStats, VerifyReport,
 };
 pub use stream::ValueStream;

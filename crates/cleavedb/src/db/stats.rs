@@ -11,6 +11,7 @@ use crate::base::sync::atomic::Ordering::Relaxed;
 use crate::engine::Engine;
 use crate::engine::gc::on_demand;
 use crate::engine::locate::Locating;
+use crate::engine::mapping::Mapping;
 use crate::engine::metrics::Operation;
 use crate::engine::pacing::Reason;
 use crate::index::IndexSpace;
@@ -103,6 +104,8 @@ pub struct ValueStats {
     pub prefetched_unused: u64,
     /// The locator, all zeros where the strategy has none.
     pub locator: LocatorStats,
+    /// The exact map, where the strategy has one.
+    pub map: MapStats,
 }
 
 /// The locator: a compact table in memory, from key to the place of its newest flushed value.
@@ -118,6 +121,21 @@ pub struct LocatorStats {
     pub misses: u64,
     /// Keys that went for others since open, because it may not grow any more.
     pub evicted: u64,
+}
+
+/// The exact map: from every key whose index entry is bare to its newest flushed value.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct MapStats {
+    /// Keys in it.
+    pub keys: u64,
+    /// Bytes of these.
+    pub key_bytes: u64,
+    /// Bytes of memory, keys and all else included.
+    pub bytes: u64,
+    /// Superseded versions that it keeps for snapshots.
+    pub versions: u64,
+    /// New keys since open for which it had no room: their handles are in the index.
+    pub refused: u64,
 }
 
 /// Buckets of merge operands, and look-ups in them since open.
@@ -429,6 +447,7 @@ fn values_of(engine: &Engine) -> ValueStats {
         prefetched: engine.metrics.values_prefetched.load(Relaxed),
         prefetched_unused: engine.metrics.values_unused.load(Relaxed),
         locator: engine.locating.as_deref().map(locator_of).unwrap_or_default(),
+        map: engine.mapping.as_deref().map(map_of).unwrap_or_default(),
     }
 }
 
@@ -441,6 +460,17 @@ fn deltas_of(engine: &Engine) -> DeltaStats {
         cache_misses: figures.cache_misses,
         gets: figures.gets,
         reads: figures.reads,
+    }
+}
+
+fn map_of(mapping: &Mapping) -> MapStats {
+    let figures = mapping.figures();
+    MapStats {
+        keys: figures.keys,
+        key_bytes: figures.key_bytes,
+        bytes: figures.bytes,
+        versions: figures.links,
+        refused: figures.refused,
     }
 }
 

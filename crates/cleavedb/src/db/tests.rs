@@ -22,6 +22,7 @@ mod scans;
 mod unified;
 mod value_gets;
 mod values;
+mod wayfinder;
 
 use tempfile::TempDir;
 

@@ -1,7 +1,5 @@
 //! The delta store: merge operands outside the index, in buckets of disjoint key ranges, so that
 //! all flushed deltas of a key stand in one file and a get finds them with two reads.
-//!
-//! Not wired into the engine yet: operands stay in the index.
 
 pub(crate) mod bucket;
 pub(crate) mod cache;

@@ -311,7 +311,7 @@ impl Engine {
         if !stripes.is_empty() {
             mark!("compaction_with_snapshot");
         }
-        let touching = self.begin_touching(&stripes);
+        let touching = self.touching_of_compaction(&stripes);
         let context = JobContext {
             stripes,
             // All that a compaction meets is in the index.
@@ -440,8 +440,9 @@ impl Engine {
         let context = &self.value_context;
         let tables = context.table_indexes.memory_bytes() + context.repairs.memory_bytes();
         let locator = self.locating.as_ref().map_or(0, |locating| locating.figures().bytes);
+        let map = self.mapping.as_ref().map_or(0, |mapping| mapping.figures().bytes);
         let tables = tables + self.deltas.memory_bytes();
-        let facts = self.facts.load().memory_bytes() + tables + locator;
+        let facts = self.facts.load().memory_bytes() + tables + locator + map;
         let buffers = self.iterator_bytes() + self.background_bytes() + lane + facts;
         let taken = memtables + self.tables.memory_bytes() + buffers;
         self.blocks.set_capacity(budget.saturating_sub(taken).max(budget / 8));

@@ -14,9 +14,9 @@ use crate::engine::catalogue::KeyspaceState;
 use crate::engine::deltas::flush::FlushedDeltas;
 use crate::engine::lane::JournalEdit;
 use crate::engine::large::naming_section;
-use crate::engine::locate::touching::Touching;
 use crate::engine::metrics::Operation;
 use crate::engine::state::{Draft, Publication};
+use crate::engine::touching::Touching;
 use crate::engine::view::Frozen;
 use crate::index::{FlushInput, Prepared, WorkReport};
 
@@ -53,7 +53,7 @@ impl Engine {
         if !stripes.is_empty() {
             mark!("flush_with_snapshot");
         }
-        let touching = self.begin_touching(&stripes);
+        let touching = self.touching_of_flush(frozen, &stripes)?;
         let deltas = self.flush_deltas(&frozen.table, &stripes)?;
         let mut parts = Vec::new();
         for id in frozen.table.keyspaces() {
@@ -61,7 +61,7 @@ impl Engine {
             let part = self.flush_keyspace((frozen, entries), id, &stripes, touching.as_ref())?;
             parts.extend(part);
         }
-        let report = self.install_flush(frozen, (parts, deltas), touching.as_deref())?;
+        let report = self.install_flush(frozen, (parts, deltas), touching.as_ref())?;
         let took = self.io.clock.now().saturating_sub(start);
         self.metrics.record(Operation::Flush, took);
         self.metrics.flushes.fetch_add(1, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Engine {
         (frozen, entries): (&Frozen, BoxCursor),
         id: KeyspaceId,
         stripes: &[u64],
-        touching: Option<&Arc<Touching>>,
+        touching: Option<&Touching>,
     ) -> Result<Option<Part>> {
         let Some(keyspace) = self.catalogue.lock().numbered(id) else {
             mark!("flush_skipped_dropped_keyspace");
@@ -148,6 +148,9 @@ impl Engine {
                 if keyspace.dropped.load(Ordering::Acquire) {
                     mark!("keyspace_dropped_during_flush");
                     keyspace.index.retire();
+                    if let Some(mapping) = &engine.mapping {
+                        mapping.forget_keyspace(keyspace.id);
+                    }
                 } else {
                     changed.push((keyspace.id, Some(keyspace.index.view())));
                 }

@@ -32,6 +32,7 @@ use crate::engine::gc::estimate::DeadTail;
 use crate::engine::gc::expected::Expected;
 use crate::engine::gc::holes::{Planned, Verdict};
 use crate::engine::gc::rewrite::Rewriting;
+use crate::engine::mapping::Live;
 use crate::engine::state::{Draft, Publication};
 use crate::values::edit::ValuesEdit;
 use crate::values::file_table::{TableEntry, ValueFiles};
@@ -196,7 +197,7 @@ impl Engine {
             return Ok(false);
         }
         self.health.check_writable()?;
-        if matches!(self.strategy.collection(), Collects::ByFacts) {
+        if !matches!(self.strategy.collection(), Collects::Index(_)) {
             return self.rewrite_once();
         }
         let current = self.gc.state.lock().current.take();
@@ -316,8 +317,8 @@ impl Engine {
     /// `InvalidArgument` where the strategy never asks it: garbage collection does not come here.
     pub(crate) fn asks_index(&self) -> Result<&dyn AsksIndex> {
         match self.strategy.collection() {
-            Collects::ByIndex(asks) => Ok(asks),
-            Collects::ByFacts => {
+            Collects::Index(asks) => Ok(asks),
+            Collects::Facts | Collects::Map => {
                 let name = self.strategy.name();
                 Err(Error::invalid(format!("strategy {name} asks no index about its records")))
             }
@@ -343,7 +344,8 @@ impl Engine {
             let share = known.samples.get(&id).and_then(Sample::live_share);
             let records = entry.state.sealed.map(|values| values.totals.records);
             let share = share.or_else(|| self.live_share_of([id], records?));
-            FileFigures::of(entry, flushed, share, taken.contains(&id))
+            let figures = FileFigures::of(entry, flushed, share, taken.contains(&id));
+            self.with_mapped(figures, None)
         };
         let large = view
             .values
@@ -353,9 +355,35 @@ impl Engine {
             let is_taken = taken.contains(&entry.container.id());
             let files = view.values.files_in(entry.container.id()).map(|file| file.id);
             let share = self.live_share_of(files, entry.totals.records);
-            FileFigures::of_container(entry, &view.values, share, is_taken)
+            let figures = FileFigures::of_container(entry, &view.values, share, is_taken);
+            self.with_mapped(figures, Some(entry.totals.record_bytes))
         });
         view.values.iter().map(figures).chain(containers).chain(large).collect()
+    }
+
+    /// Figures of a file, with what lives in it besides what index entries name.
+    fn with_mapped(&self, figures: FileFigures, container_bytes: Option<u64>) -> FileFigures {
+        let Some(mapping) = &self.mapping else { return figures };
+        let Live { records, bytes } = mapping.live_in(figures.id);
+        let kept = mapping.kept_in(figures.id, &self.snapshots.stripes());
+        let records = records.max(0) as u64 + u64::from(kept > 0);
+        let bytes = bytes.max(0) as u64 + kept;
+        let figures = figures.with_mapped(records, bytes, container_bytes);
+        FileFigures { is_dead: figures.is_dead && !self.is_mapped(figures.id), ..figures }
+    }
+
+    /// Whether the map has, or may have, records of a container: superseded ones that a snapshot
+    /// needs are counted nowhere.
+    pub(crate) fn is_mapped(&self, container: FileId) -> bool {
+        let Some(mapping) = &self.mapping else { return false };
+        mapping.live_in(container).records > 0 || !self.snapshots.stripes().is_empty()
+    }
+
+    /// Records that index entries or the map name, and their bytes.
+    pub(crate) fn named_records(&self, values: &ValueFiles) -> (u64, u64) {
+        let (refs, ref_bytes) = values.all_refs();
+        let live = self.mapping.as_ref().map(|mapping| mapping.live()).unwrap_or_default();
+        (refs + live.records.max(0) as u64, ref_bytes + live.bytes.max(0) as u64)
     }
 
     /// The share of so many records of a container's files that flushes have not superseded, where
@@ -437,7 +465,8 @@ impl Engine {
             let Some(newest) = view.values.iter().next_back() else { return Ok(false) };
             let holds = newest.state.sealed.is_some_and(|values| values.totals.records > 0);
             let is_collected = self.gc.state.lock().retiring.contains_key(&newest.file.id());
-            holds && (is_collected || newest.state.is_dead(self.flushed()))
+            let is_dead = newest.state.is_dead(self.flushed()) && !self.is_mapped(newest.file.id());
+            holds && (is_collected || is_dead)
         };
         if !is_waiting || self.value_lane.is_open() || self.reserve.is_given_up() {
             return Ok(false);

@@ -125,6 +125,9 @@ impl Engine {
             engine.catalogue.lock().remove(&state.name);
             state.index.retire();
             engine.deltas.forget_keyspace(state.id);
+            if let Some(mapping) = &engine.mapping {
+                mapping.forget_keyspace(state.id);
+            }
             Ok(Publication { indexes: vec![(state.id, None)], flushed: None })
         })
     }

@@ -16,9 +16,10 @@ use crate::base::section::Section;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
-use crate::engine::locate::touching::{FlushedKey, Touching};
+use crate::engine::locate::touching::FlushedKey;
 use crate::engine::metrics::Metrics;
-use crate::index::{Dead, Judged, Listener, ListenerFactory};
+use crate::engine::touching::Touching;
+use crate::index::{Dead, Judged, Listener, ListenerFactory, Mended};
 use crate::io::Purpose;
 use crate::io::meter::HeldMemory;
 use crate::values::drops::batch::FactBatch;
@@ -37,8 +38,8 @@ pub(crate) struct EntryListeners {
     hash: Option<KeyedHash>,
     /// Entries up to this seq are in the index.
     indexed: Seq,
-    /// What the locator is told, where there is one.
-    touching: Option<Arc<Touching>>,
+    /// What the locator or the map is told, where there is one.
+    touching: Option<Touching>,
 }
 
 impl EntryListeners {
@@ -59,6 +60,7 @@ impl EntryListeners {
             changes: RefChanges::default(),
             bytes_died: 0,
             separated_died: 0,
+            bare_died: 0,
             failed: None,
         }
     }
@@ -82,7 +84,7 @@ pub(crate) struct EntryListener {
     metrics: Arc<Metrics>,
     strategy: Arc<dyn Strategy>,
     indexed: Seq,
-    touching: Option<Arc<Touching>>,
+    touching: Option<Touching>,
     /// What the flush has of the key that is being judged.
     met: Option<FlushedKey>,
     entries: u64,
@@ -92,6 +94,8 @@ pub(crate) struct EntryListener {
     bytes_died: u64,
     /// Separated entries of the index that died.
     separated_died: u64,
+    /// Bare entries that died.
+    bare_died: u64,
     /// A handle that says nothing.
     failed: Option<Error>,
 }
@@ -133,6 +137,14 @@ impl Listener for EntryListener {
         debug_assert!(dead.seq <= dead.superseded_by, "{:?} dies of an older entry", dead.kind);
         self.entries += 1;
         self.bytes += (dead.key.len() + dead.value.len()) as u64;
+        if dead.kind == Kind::PutBare {
+            self.bare_died += 1;
+            // What something newer superseded was told of when that was flushed.
+            if let Some(touching) = self.touching.as_ref().filter(|_| dead.is_covered) {
+                touching.take_out(self.keyspace, dead.key, dead.seq);
+            }
+            return;
+        }
         if dead.kind != Kind::PutSeparated {
             return;
         }
@@ -147,7 +159,7 @@ impl Listener for EntryListener {
         if let Some(touching) = self.touching.as_ref().filter(|_| dead.is_covered)
             && !planted!("locator_keeps_range_deleted")
         {
-            touching.take_out(self.keyspace, dead.key);
+            touching.take_out(self.keyspace, dead.key, dead.seq);
         }
         self.bytes_died += u64::from(handle.bytes);
         self.separated_died += 1;
@@ -156,11 +168,15 @@ impl Listener for EntryListener {
         }
     }
 
-    fn survivor(&mut self, _key: &[u8], seq: Seq, handle: &[u8]) -> Option<Vec<u8>> {
+    fn survivor(&mut self, key: &[u8], seq: Seq, handle: &[u8]) -> Option<Mended> {
         if seq > self.indexed {
-            if let Some(handle) = self.handle(handle) {
-                self.strategy.born(&handle, &mut self.changes);
+            let handle = self.handle(handle)?;
+            let touching = self.touching.as_ref();
+            if touching.is_some_and(|touching| touching.is_bare(self.keyspace, key, &handle)) {
+                mark!("bare_entry_flushed");
+                return Some(Mended::Bare);
             }
+            self.strategy.born(&handle, &mut self.changes);
             return None;
         }
         // The entry is written anew in any case.
@@ -170,7 +186,7 @@ impl Listener for EntryListener {
         mark!("repaired_handle_written");
         self.strategy.died(&before, &mut self.changes);
         self.strategy.born(&now, &mut self.changes);
-        Some(now.encode().to_vec())
+        Some(Mended::Handle(now.encode().to_vec()))
     }
 
     fn keeps_tombstone(&mut self, _key: &[u8], _seq: Seq) -> bool {
@@ -179,7 +195,7 @@ impl Listener for EntryListener {
 
     fn wants_versions(&self) -> bool {
         // Compaction meets nothing that is new.
-        self.touching.is_some() && self.indexed < SEQ_MAX
+        self.touching.as_ref().is_some_and(Touching::wants_versions) && self.indexed < SEQ_MAX
     }
 
     fn version(&mut self, version: &Judged<'_>) {
@@ -214,7 +230,8 @@ impl Listener for EntryListener {
         self.metrics.entries_dropped.fetch_add(self.entries, Ordering::Relaxed);
         self.metrics.bytes_dropped.fetch_add(self.bytes, Ordering::Relaxed);
         if let Some(touching) = &self.touching {
-            touching.met_dead(self.separated_died);
+            touching.met_dead(self.separated_died, self.bare_died);
+            self.bytes_died += touching.take_bytes_died();
         }
         let figures = &self.metrics.collection;
         figures.bytes_died.fetch_add(self.bytes_died, Ordering::Relaxed);
@@ -232,9 +249,9 @@ impl Engine {
     pub(crate) fn entry_listeners(
         &self,
         indexed: Seq,
-        touching: Option<Arc<Touching>>,
+        touching: Option<Touching>,
     ) -> EntryListeners {
-        let goes_by_facts = matches!(self.strategy.collection(), Collects::ByFacts);
+        let goes_by_facts = matches!(self.strategy.collection(), Collects::Facts);
         EntryListeners {
             metrics: Arc::clone(&self.metrics),
             strategy: Arc::clone(&self.strategy),
@@ -243,12 +260,5 @@ impl Engine {
             indexed,
             touching,
         }
-    }
-
-    /// Touches of a flush or a compaction at these snapshots, where there is a locator.
-    pub(crate) fn begin_touching(&self, snapshots: &[Seq]) -> Option<Arc<Touching>> {
-        let locating = self.locating.as_ref().filter(|locating| locating.has_values())?;
-        let hash = KeyedHash::new(&self.uuid);
-        Some(Touching::begin(locating, snapshots, hash, &self.io.meter))
     }
 }

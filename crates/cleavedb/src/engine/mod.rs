@@ -27,6 +27,7 @@ pub(crate) mod listener;
 pub(crate) mod locate;
 pub(crate) mod lock;
 pub(crate) mod logs;
+pub(crate) mod mapping;
 pub(crate) mod metrics;
 pub(crate) mod pacing;
 pub(crate) mod read;
@@ -41,6 +42,7 @@ pub(crate) mod snapshots;
 pub(crate) mod state;
 pub(crate) mod stats;
 pub(crate) mod timer;
+pub(crate) mod touching;
 pub(crate) mod verify;
 pub(crate) mod view;
 

@@ -68,6 +68,9 @@ impl Engine {
         key: &[u8],
         snapshot: Option<Seq>,
     ) -> Result<Option<Value>> {
+        if let Some(mapping) = &self.mapping {
+            return self.get_mapped(mapping, keyspace, key, snapshot);
+        }
         // Before the view.
         let mut search = Search::begin(self, keyspace, key);
         let (view, seq) = self.moment(snapshot);
@@ -92,7 +95,7 @@ impl Engine {
     }
 
     /// The value of what a lookup in a view met.
-    fn value_of(
+    pub(crate) fn value_of(
         &self,
         view: &View,
         keyspace: &KeyspaceState,
@@ -134,7 +137,10 @@ impl Engine {
                 return Ok(Some(Source::Large(Box::new(file))));
             }
         }
-        let value = self.value_of(&view, keyspace, key, &mut lookup)?;
+        let value = match &self.mapping {
+            Some(mapping) => self.get_mapped(mapping, keyspace, key, snapshot)?,
+            None => self.value_of(&view, keyspace, key, &mut lookup)?,
+        };
         Ok(value.map(Source::Whole))
     }
 
@@ -189,6 +195,11 @@ impl Engine {
         self.check_readable(keyspace)?;
         let start = self.io.clock.now();
         self.metrics.gets.fetch_add(keys.len() as u64, Ordering::Relaxed);
+        if let Some(mapping) = &self.mapping {
+            let values = self.multi_get_mapped(mapping, keyspace, keys, snapshot);
+            self.metrics.record(Operation::MultiGet, self.io.clock.now().saturating_sub(start));
+            return values;
+        }
         // Before the view.
         let searches = Searches::begin(self, keyspace, keys);
         let (view, seq) = self.moment(snapshot);
@@ -211,7 +222,7 @@ impl Engine {
     }
 
     /// Reads all separated values together and folds each lookup.
-    fn fold_many(
+    pub(crate) fn fold_many(
         &self,
         view: &View,
         keyspace: &KeyspaceState,
@@ -273,7 +284,7 @@ pub(crate) fn look_up_many_in(
     ask_index(view, keyspace, keys)
 }
 
-fn ask_memtables(view: &View, keyspace: KeyspaceId, keys: &mut [KeyLookup<'_>]) {
+pub(crate) fn ask_memtables(view: &View, keyspace: KeyspaceId, keys: &mut [KeyLookup<'_>]) {
     for table in view.memtables() {
         table.get_many(keyspace, &mut keys.iter_mut().map(|key| (key.key, &mut key.lookup)));
     }
@@ -288,7 +299,12 @@ fn ask_index(view: &View, keyspace: KeyspaceId, keys: &mut [KeyLookup<'_>]) -> R
 }
 
 /// Asks the memtables; true when they decide.
-fn in_memtables(view: &View, keyspace: KeyspaceId, key: &[u8], lookup: &mut Lookup) -> bool {
+pub(crate) fn in_memtables(
+    view: &View,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    lookup: &mut Lookup,
+) -> bool {
     view.active.get(keyspace, key, lookup)
         || view.frozen.iter().any(|frozen| frozen.table.get(keyspace, key, lookup))
 }

@@ -6,7 +6,7 @@ use crate::base::marks::mark;
 use crate::engine::Engine;
 use crate::engine::state::{Draft, Publication};
 use crate::values::edit::ValuesEdit;
-use crate::values::file_table::ValueFiles;
+use crate::values::file_table::{TableEntry, ValueFiles};
 
 impl Engine {
     /// Removes value files that no index entry names and that hold nothing unflushed (rule R8). The
@@ -50,10 +50,12 @@ impl Engine {
         let flushed = self.flushed();
         let mut older = values.iter();
         older.next_back();
-        let dead = older.filter(|entry| entry.state.is_dead(flushed));
+        let is_dead =
+            |entry: &&TableEntry| entry.state.is_dead(flushed) && !self.is_mapped(entry.file.id());
+        let dead = older.filter(is_dead);
         let large = values.large().filter(|entry| entry.is_dead(flushed));
         // Those of a container all together: its records go only with it.
-        let is_dead = |id: FileId| values.refs_in(id).0 == 0;
+        let is_dead = |id: FileId| values.refs_in(id).0 == 0 && !self.is_mapped(id);
         let containers = values.containers().map(|entry| entry.container.id());
         let moved = containers.filter(|&id| is_dead(id)).flat_map(|id| values.files_in(id));
         let dead = dead.map(|entry| entry.file.id()).chain(large.map(|entry| entry.file.id()));

@@ -36,6 +36,7 @@ use crate::engine::locate::Locating;
 use crate::engine::locate::saved::LocatorCheckpoint;
 use crate::engine::lock::{lock_for_reading, lock_for_writing};
 use crate::engine::logs::Logs;
+use crate::engine::mapping::Mapping;
 use crate::engine::metrics::Metrics;
 use crate::engine::reserve::Reserve;
 use crate::engine::room::PressureGauge;
@@ -116,11 +117,17 @@ impl Engine {
     }
 
     fn replay_and_start(self: &Arc<Self>) -> Result<()> {
+        let opened = self.view.load_full();
+        self.load_map();
         self.replay_logs()?;
         if !self.settings.read_only {
             self.remove_large_orphans()?;
             self.open_reserve();
             self.name_sealed_values()?;
+        }
+        self.restore_map(&opened)?;
+        drop(opened);
+        if !self.settings.read_only {
             let predecessor = self.seal_lane(LaneId::Journal)?;
             self.begin_segment(LaneId::Journal, predecessor)?;
             self.write_options_file();
@@ -151,21 +158,22 @@ impl Engine {
         state: Described,
         manifest: Option<Manifest>,
     ) -> Result<Arc<Self>> {
-        let obsolete = Arc::new(ObsoleteFiles::default());
+        let (obsolete, flushed) = (Arc::<ObsoleteFiles>::default(), state.engine.flushed_seq);
         let (blocks, tables) = caches(&io, dir, uuid, &settings);
-        let (caches, how) = ((&blocks, &obsolete), (&settings, &widths, state.strategy));
-        let value_context = value_context(&io, dir, uuid, how, caches);
+        let how = (&settings, &widths, state.strategy);
+        let value_context = value_context(&io, dir, uuid, how, (&blocks, &obsolete));
         let values = described_files(&value_context, &state)?;
         let facts = described_facts(&uuid, dir, &state, &values)?;
+        let mapping = Mapping::open(&settings, &widths, &uuid, &state, &values);
         let locating = Locating::open(&settings, &widths, &uuid, &state, (&values, &facts));
-        let flushed = state.engine.flushed_seq;
         let value_segments = unflushed_segments(&values, flushed);
-        let view = first_view(values, flushed);
         let unflushed_bytes = sealed_bytes(state.segments.iter().chain(&value_segments));
+        let view = first_view(values, flushed);
         let engine = Arc::new(Self {
             file_ids: Arc::new(FileIds::new(FileId(first_free_id(&io, dir, &state)?))),
             deltas: DeltaStore::open(&value_context, &settings, &widths, &state.deltas)?,
             locating,
+            mapping,
             locator_checkpoint: LocatorCheckpoint::new(state.locator.clone()),
             facts: ArcSwap::from_pointee(facts),
             newest_value_table: AtomicU64::new(view.value_table),
@@ -208,7 +216,6 @@ impl Engine {
             settings,
             widths,
         });
-        engine.commits.allocated.store(flushed, Ordering::Relaxed);
         engine.recover_keyspaces(state.keyspaces, state.indexes, state.last_keyspace)?;
         Ok(engine)
     }
@@ -219,6 +226,7 @@ impl Engine {
         mut sections: BTreeMap<KeyspaceId, Vec<Section>>,
         last_id: u32,
     ) -> Result<()> {
+        self.commits.allocated.store(self.flushed(), Ordering::Relaxed);
         let mut views = Vec::new();
         for (id, (name, settings)) in keyspaces {
             let sections = sections.remove(&id).unwrap_or_default();
@@ -480,7 +488,7 @@ fn value_context(
     (settings, widths, strategy): (&Settings, &Widths, StrategyKind),
     (blocks, obsolete): (&Arc<BlockCache>, &Arc<ObsoleteFiles>),
 ) -> Arc<ValueContext> {
-    let goes_by_facts = matches!(strategy.strategy().collection(), Collects::ByFacts);
+    let goes_by_facts = matches!(strategy.strategy().collection(), Collects::Facts);
     Arc::new(ValueContext {
         io: io.clone(),
         dir: dir.to_owned(),

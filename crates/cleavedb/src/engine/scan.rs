@@ -22,6 +22,7 @@ use crate::engine::catalogue::KeyspaceState;
 use crate::engine::metrics::{Metrics, Operation};
 use crate::engine::read::unsupported_kind;
 use crate::engine::scan::later::{Base, LaterFold, fold};
+use crate::engine::snapshots::SnapshotPin;
 use crate::engine::view::View;
 use crate::index::{CursorOptions, KeyRange};
 use crate::io::Purpose;
@@ -40,6 +41,8 @@ pub(crate) struct ScanSource {
     keyspace: Arc<KeyspaceState>,
     range: KeyRange,
     seq: Seq,
+    /// Keeps what the map has for its moment.
+    pin: Option<Arc<SnapshotPin>>,
 }
 
 impl ScanSource {
@@ -51,11 +54,16 @@ impl ScanSource {
         snapshot: Option<Seq>,
     ) -> Result<Self> {
         engine.check_readable(&keyspace)?;
+        // Before the view.
+        let pin = engine.mapping.as_ref().map(|_| match snapshot {
+            Some(seq) => Arc::new(engine.snapshots.hold(seq)),
+            None => Arc::new(engine.snapshots.take(&engine.visible)),
+        });
         let (view, seq) = {
-            let (view, seq) = engine.moment(snapshot);
+            let (view, seq) = engine.moment(pin.as_ref().map(|pin| pin.seq()).or(snapshot));
             (Arc::clone(&view), seq)
         };
-        Ok(Self { engine, view, keyspace, range, seq })
+        Ok(Self { engine, view, keyspace, range, seq, pin })
     }
 
     /// A cursor over the range, not positioned.
@@ -91,6 +99,7 @@ impl ScanSource {
             _pin: Pin::new(&self.engine.metrics),
             engine: Arc::clone(&self.engine),
             files: Arc::clone(&self.view.values),
+            _snapshot: self.pin.clone(),
             keyspace: self.keyspace.id,
             entries: MergingCursor::new(children),
             covers,
@@ -177,6 +186,7 @@ struct VisibleCursor {
     engine: Arc<Engine>,
     /// Pins the value files that entries name.
     files: Arc<ValueFiles>,
+    _snapshot: Option<Arc<SnapshotPin>>,
     keyspace: KeyspaceId,
     _pin: Pin,
 }
@@ -373,11 +383,11 @@ impl VisibleCursor {
                         self.state = State::AtEntry;
                         return Ok(());
                     }
-                    Kind::PutSeparated if self.values == Values::None => {
+                    Kind::PutSeparated | Kind::PutBare if self.values == Values::None => {
                         self.state = State::AtEntry;
                         return Ok(());
                     }
-                    Kind::PutSeparated => {
+                    Kind::PutSeparated | Kind::PutBare => {
                         let entry = self.base();
                         return self.arrive(entry);
                     }
@@ -399,7 +409,7 @@ impl VisibleCursor {
         {
             match self.entries.kind() {
                 Kind::Merge => self.operands.push(self.entries.value_owned()),
-                Kind::Put | Kind::PutSeparated => {
+                Kind::Put | Kind::PutSeparated | Kind::PutBare => {
                     base = Some(self.base());
                     break;
                 }
@@ -416,7 +426,9 @@ impl VisibleCursor {
     fn fold(&mut self, base: Option<Base>) -> Result<()> {
         self.state = match self.values {
             Values::None => State::Folded(Value::copy_from(&[])),
-            Values::Later | Values::Folded => State::Unfolded(base),
+            Values::Later | Values::Folded => {
+                State::Unfolded(base.map(|base| self.located(base)).transpose()?)
+            }
         };
         Ok(())
     }
@@ -427,9 +439,17 @@ impl VisibleCursor {
         self.state = match (self.values, base) {
             (Values::None, _) => State::Folded(Value::copy_from(&[])),
             (_, Base::Inline(value)) => State::Folded(value),
-            (_, base) => State::Unfolded(Some(base)),
+            (_, base) => State::Unfolded(Some(self.located(base)?)),
         };
         Ok(())
+    }
+
+    /// The base with the handle of its record, if it is a separated one.
+    fn located(&mut self, base: Base) -> Result<Base> {
+        let Base::Bare(seq) = base else { return Ok(base) };
+        let Self { engine, files, keyspace, key, .. } = self;
+        let handle = engine.handle_of_bare(files, *keyspace, key, self.seq, seq)?;
+        Ok(Base::Separated(seq, Value::copy_from(&handle.encode())))
     }
 
     /// The put under the merged cursor.
@@ -437,6 +457,7 @@ impl VisibleCursor {
         let value = self.entries.value_owned();
         match self.entries.kind() {
             Kind::PutSeparated => Base::Separated(self.entries.seq(), value),
+            Kind::PutBare => Base::Bare(self.entries.seq()),
             _ => Base::Inline(value),
         }
     }
@@ -485,7 +506,7 @@ impl VisibleCursor {
             let seq = self.entries.seq();
             if seq <= self.seq && seq >= cover {
                 match self.entries.kind() {
-                    Kind::Put | Kind::PutSeparated => {
+                    Kind::Put | Kind::PutSeparated | Kind::PutBare => {
                         self.operands.clear();
                         base = Some(self.pair_base());
                     }

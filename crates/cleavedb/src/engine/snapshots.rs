@@ -22,6 +22,12 @@ impl Snapshots {
         SnapshotPin { seq, registry: Arc::clone(self) }
     }
 
+    /// Registers a seq that somebody has registered already, who may go before this does.
+    pub(crate) fn hold(self: &Arc<Self>, seq: Seq) -> SnapshotPin {
+        *self.live.lock().entry(seq).or_default() += 1;
+        SnapshotPin { seq, registry: Arc::clone(self) }
+    }
+
     /// All live snapshots, ascending.
     pub(crate) fn stripes(&self) -> Vec<Seq> {
         self.live.lock().keys().copied().collect()

@@ -24,6 +24,7 @@ use crate::engine::locate::Locating;
 use crate::engine::locate::edit::LocatorEdit;
 use crate::engine::locate::saved::LocatorCheckpoint;
 use crate::engine::logs::Logs;
+use crate::engine::mapping::Mapping;
 use crate::engine::metrics::Metrics;
 use crate::engine::reserve::Reserve;
 use crate::engine::room::PressureGauge;
@@ -83,7 +84,9 @@ pub(crate) struct Engine {
     pub(crate) facts: ArcSwap<Facts>,
     /// The locator, where the strategy has one.
     pub(crate) locating: Option<Arc<Locating>>,
-    /// What there is of it on disk.
+    /// The map, where the strategy has one.
+    pub(crate) mapping: Option<Arc<Mapping>>,
+    /// What there is of either on disk.
     pub(crate) locator_checkpoint: LocatorCheckpoint,
     /// Number of the newest table of value files that a view has been published with.
     pub(crate) newest_value_table: AtomicU64,

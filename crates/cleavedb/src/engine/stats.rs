@@ -44,16 +44,26 @@ impl Engine {
             figures.file_bytes += bytes;
             figures.hole_bytes += entry.file.readable().saturating_sub(bytes);
             figures.entries += entry.state.refs;
-            figures.live_bytes += self.gc.live_bytes(entry, flushed);
+            let mapped = self.mapped_bytes(entry.file.id());
+            // What is not flushed is in neither.
+            let known = self.gc.live_bytes(entry, flushed).saturating_add(mapped);
+            figures.live_bytes += known.min(bytes);
         }
         for entry in view.values.containers() {
             figures.files += 1;
             figures.file_bytes += entry.container.sealed().bytes;
             let (refs, ref_bytes) = view.values.refs_in(entry.container.id());
             figures.entries += refs;
-            figures.live_bytes += ref_bytes.min(entry.totals.record_bytes);
+            let known = ref_bytes.saturating_add(self.mapped_bytes(entry.container.id()));
+            figures.live_bytes += known.min(entry.totals.record_bytes);
         }
         figures
+    }
+
+    /// Bytes of the records of a container that the map names.
+    fn mapped_bytes(&self, container: FileId) -> u64 {
+        let live = self.mapping.as_ref().map(|mapping| mapping.live_in(container));
+        live.map_or(0, |live| live.bytes.max(0) as u64)
     }
 
     /// Bytes of memory by part, with "total" and "budget".
@@ -69,6 +79,7 @@ impl Engine {
             ("facts", self.facts.load().memory_bytes()),
             ("repaired_handles", self.value_context.repairs.memory_bytes()),
             ("locator", self.locating.as_ref().map_or(0, |locating| locating.figures().bytes)),
+            ("map", self.mapping.as_ref().map_or(0, |mapping| mapping.figures().bytes)),
             ("deltas", self.deltas.memory_bytes()),
             ("iterators", self.iterator_bytes()),
             ("background", self.background_bytes()),

@@ -90,8 +90,8 @@ pub(crate) struct Judged<'a> {
 pub(crate) trait Listener: Send {
     /// An entry dies.
     fn dead(&mut self, dead: Dead<'_>);
-    /// A separated entry survives; returns the handle to store instead, if it moved.
-    fn survivor(&mut self, key: &[u8], seq: Seq, handle: &[u8]) -> Option<Vec<u8>>;
+    /// A separated entry survives; returns what to store instead, if that is something else.
+    fn survivor(&mut self, key: &[u8], seq: Seq, handle: &[u8]) -> Option<Mended>;
     /// Whether a bottom-level tombstone must stay, because older deltas may exist (rule S4).
     fn keeps_tombstone(&mut self, key: &[u8], seq: Seq) -> bool;
     /// Whether it wants to hear of every version that is judged, and where a key ends.
@@ -105,6 +105,25 @@ pub(crate) trait Listener: Send {
     fn key_ended(&mut self, _key: &[u8]) {}
     /// Facts to commit with the edit, and files the listener wrote.
     fn finish(&mut self) -> Result<Vec<Section>>;
+}
+
+/// What is stored in the place of a separated entry that survives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mended {
+    /// The handle of where its record has moved.
+    Handle(Vec<u8>),
+    /// The key alone: a map knows the rest.
+    Bare,
+}
+
+impl Mended {
+    /// Kind and value of the entry.
+    pub(crate) fn entry(self) -> (Kind, Vec<u8>) {
+        match self {
+            Self::Handle(handle) => (Kind::PutSeparated, handle),
+            Self::Bare => (Kind::PutBare, Vec::new()),
+        }
+    }
 }
 
 /// Makes a listener for each flush and each part of a compaction.

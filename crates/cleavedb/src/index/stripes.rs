@@ -19,7 +19,7 @@ use crate::base::merge_operator::{self, SharedOperator};
 use crate::base::planted::planted;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::tombstone::Fragments;
-use crate::index::{Dead, Judged, Listener};
+use crate::index::{Dead, Judged, Listener, Mended};
 
 mod ranges;
 #[cfg(test)]
@@ -78,7 +78,7 @@ enum Current {
     /// Under the input cursor.
     Input,
     /// Under the input cursor, with another handle.
-    Mended(Vec<u8>),
+    Mended((Kind, Vec<u8>)),
     /// Out of the input already.
     Owned(Version),
 }
@@ -188,7 +188,8 @@ impl<'a> Survivors<'a> {
     pub(crate) fn kind(&self) -> Kind {
         match &self.current {
             Current::Owned(version) => version.kind,
-            Current::Input | Current::Mended(_) => self.input.kind(),
+            Current::Mended((kind, _)) => *kind,
+            Current::Input => self.input.kind(),
         }
     }
 
@@ -196,7 +197,7 @@ impl<'a> Survivors<'a> {
     pub(crate) fn value(&self) -> &[u8] {
         match &self.current {
             Current::Owned(version) => &version.value,
-            Current::Mended(handle) => handle,
+            Current::Mended((_, value)) => value,
             Current::Input => self.input.value(),
         }
     }
@@ -302,7 +303,7 @@ impl<'a> Survivors<'a> {
     fn survives(&mut self) -> bool {
         let (seq, kind) = (self.input.seq(), self.input.kind());
         let mended = if kind == Kind::PutSeparated {
-            self.listener.survivor(&self.key, seq, self.input.value())
+            self.listener.survivor(&self.key, seq, self.input.value()).map(Mended::entry)
         } else {
             None
         };
@@ -310,7 +311,7 @@ impl<'a> Survivors<'a> {
             self.current = mended.map_or(Current::Input, Current::Mended);
             return true;
         }
-        let value = mended.unwrap_or_else(|| self.input.value().to_vec());
+        let (kind, value) = mended.unwrap_or_else(|| (kind, self.input.value().to_vec()));
         self.emit(Version { seq, kind, value });
         false
     }

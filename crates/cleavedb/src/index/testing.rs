@@ -8,7 +8,7 @@ use crate::base::error::Result;
 use crate::base::merge_operator::MergeOperator;
 use crate::base::section::Section;
 use crate::base::tombstone::RangeTombstone;
-use crate::index::{Dead, Listener};
+use crate::index::{Dead, Listener, Mended};
 
 pub(crate) mod world;
 
@@ -136,8 +136,8 @@ impl Listener for Recorder {
     fn dead(&mut self, dead: Dead<'_>) {
         self.dead.push((dead.key.to_vec(), dead.seq, dead.kind, dead.superseded_by));
     }
-    fn survivor(&mut self, _key: &[u8], seq: Seq, _handle: &[u8]) -> Option<Vec<u8>> {
-        self.mended.get(&seq).cloned()
+    fn survivor(&mut self, _key: &[u8], seq: Seq, _handle: &[u8]) -> Option<Mended> {
+        self.mended.get(&seq).cloned().map(Mended::Handle)
     }
     fn keeps_tombstone(&mut self, _key: &[u8], _seq: Seq) -> bool {
         self.keeps

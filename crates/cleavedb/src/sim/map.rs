@@ -19,7 +19,7 @@ pub struct MapProbe {
 /// Where the record of the n-th key stands: 60,000 records of 1 KiB to a container.
 fn place(number: u64, version: u64) -> Place {
     let container = FileId(1 + number / 60_000 + version * 1000);
-    Place { container, offset: 120 + number % 60_000 * 1058, bytes: 1058 }
+    Place { container, file: container, offset: 120 + number % 60_000 * 1058, bytes: 1058 }
 }
 
 impl MapProbe {

@@ -96,7 +96,7 @@ impl Engine {
     }
 
     /// The records of a sealed file, but those that were dropped.
-    pub(super) fn lines_of(&self, entry: &TableEntry) -> Result<Vec<Line>> {
+    pub(crate) fn lines_of(&self, entry: &TableEntry) -> Result<Vec<Line>> {
         let Some(values) = entry.state.sealed else { return Ok(Vec::new()) };
         let (file, purpose) = (&entry.file, Purpose::Collection);
         let (path, sealed) = (file.path(), &values.sealed);

@@ -79,7 +79,8 @@ impl Engine {
         let is_worth_it = expected >= least && is_due(&Space::of(&figures), expected, &limits);
         let visible = self.visible.load(Ordering::Acquire);
         let is_new = self.gc.state.lock().expected.quiet_seq != visible;
-        let is_asked_for = is_quiet && is_new && bytes_max >= least;
+        let is_asked_for =
+            is_quiet && is_new && (bytes_max >= least || self.are_bare_entries_dead());
         if !is_worth_it && !is_asked_for && !self.dangle_many() {
             return Ok(false);
         }
@@ -99,7 +100,7 @@ impl Engine {
         figures.compactions_asked.fetch_add(1, Ordering::Relaxed);
         // Deaths that are known of will be met, too.
         let values = Arc::clone(&self.view.load().values);
-        let (refs, ref_bytes) = values.all_refs();
+        let (refs, ref_bytes) = self.named_records(&values);
         let mean_bytes = ref_bytes.checked_div(refs).unwrap_or(0);
         let known = self.stale_entries(&values).saturating_mul(mean_bytes);
         let dead_before = figures.bytes_died.load(Ordering::Relaxed).saturating_add(known);
@@ -131,6 +132,15 @@ impl Engine {
         true
     }
 
+    /// Whether half of the indexes' entries are bare ones that flushes have superseded: they take
+    /// room, and nothing is collected by meeting them.
+    fn are_bare_entries_dead(&self) -> bool {
+        let dead = self.mapping.as_ref().map_or(0, |mapping| mapping.dead_entries());
+        let view = self.view.load();
+        let entries: u64 = view.indexes.values().map(|index| index.space().entries).sum();
+        dead > 0 && dead.saturating_mul(2) >= entries
+    }
+
     /// Whether many of the indexes' entries name files that were removed: flushes have told of
     /// their deaths, so that collection does not need a compaction; but they take room.
     fn dangle_many(&self) -> bool {
@@ -150,6 +160,12 @@ impl Engine {
         let (mut above, mut entries) = (0_u64, 0_u64);
         for index in view.indexes.values() {
             let space = index.space();
+            above += space.covered_entries;
+            entries += space.entries;
+            if self.mapping.is_some() {
+                // Flushes have told of the rest.
+                continue;
+            }
             let last = space.levels.iter().rposition(|level| level.entries > 0);
             above += space.levels.iter().take(last.unwrap_or(0)).map(|l| l.entries).sum::<u64>();
             // Runs of level 0 may supersede each other; the oldest one supersedes nothing.
@@ -158,10 +174,8 @@ impl Engine {
             {
                 above += space.entries - space.entries / level.files as u64;
             }
-            above += space.covered_entries;
-            entries += space.entries;
         }
-        let named = view.values.all_refs();
+        let named = self.named_records(&view.values);
         if named.0 == 0 {
             return 0;
         }
@@ -222,7 +236,7 @@ impl Engine {
     /// much, and a segment that is mostly dead is ended, so that it can be collected.
     fn end_quiet_tail(self: &Arc<Self>, above: u64, least: u64) -> Result<bool> {
         let view = self.view.load_full();
-        let (refs, ref_bytes) = view.values.all_refs();
+        let (refs, ref_bytes) = self.named_records(&view.values);
         let unflushed: u64 = view.memtables().map(|table| table.entries()).sum();
         let mean_bytes = ref_bytes.checked_div(refs).unwrap_or(0);
         let mut of_memtables = unflushed.saturating_mul(mean_bytes).min(ref_bytes);
@@ -250,6 +264,8 @@ impl Engine {
         let Some((id, lines)) = self.value_lane.open_lines() else { return Ok(false) };
         let bytes: u64 = lines.iter().map(|line| u64::from(line.bytes)).sum();
         let named = self.view.load().values.get(id).map_or(0, |entry| entry.state.ref_bytes);
+        let mapped = self.mapping.as_ref().map_or(0, |mapping| mapping.live_in(id).bytes.max(0));
+        let named = named + mapped as u64;
         if self.reserve.is_given_up() || !is_much(bytes, bytes.saturating_sub(named), limit) {
             return Ok(false);
         }

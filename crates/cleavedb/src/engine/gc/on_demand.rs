@@ -43,9 +43,9 @@ impl Engine {
         let before = self.reclaimed_so_far();
         self.flush_all()?;
         match self.strategy.collection() {
-            Collects::ByIndex(_) if self.end_dead_tail(DEAD_TAIL)? => self.flush_all()?,
-            Collects::ByIndex(_) => {}
-            Collects::ByFacts => self.gather_facts(timeout)?,
+            Collects::Index(_) if self.end_dead_tail(DEAD_TAIL)? => self.flush_all()?,
+            Collects::Index(_) => {}
+            Collects::Facts | Collects::Map => self.gather_facts(timeout)?,
         }
         let newest = {
             let view = self.view.load();

@@ -20,11 +20,14 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::marks::mark;
 use crate::base::names::{FileKind, file_name, parse_file_name};
 use crate::base::planted::planted;
+use crate::base::section::Section;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::commit::{Task, Work};
+use crate::engine::locate::edit::LocatorEdit;
 use crate::engine::locate::swing::Moved;
+use crate::engine::mapping::judge::{MapJudge, MovedInMap};
 use crate::engine::state::{Draft, Publication};
 use crate::io::Purpose;
 use crate::io::meter::HeldMemory;
@@ -34,6 +37,8 @@ use crate::values::edit::{ContainerInfo, ValuesEdit};
 use crate::values::file::ValueFile;
 use crate::values::file_table::ValueFiles;
 use crate::values::locator::place::Place;
+use crate::values::map::place::Snapshots;
+use crate::values::map::{Map, Moves};
 use crate::values::rewrite::{
     Judge, JudgedRecord, MovedRecord, Rewrite, RewriteContext, Rewritten, Source,
 };
@@ -72,6 +77,8 @@ pub(super) struct Rewriting {
     judged_bytes: u64,
     /// Where survivors went, for the locator.
     moved: Option<Moved>,
+    /// The same, for the map.
+    moved_in_map: MovedInMap,
     held_moved: HeldMemory,
     /// Superseded records of each file that were known of at the beginning.
     superseded: BTreeMap<FileId, u64>,
@@ -90,8 +97,8 @@ struct FactJudge<'a> {
 
 impl Judge for FactJudge<'_> {
     fn keeps(&mut self, record: &JudgedRecord<'_>) -> Result<bool> {
-        let JudgedRecord { keyspace, key, seq, source, bytes, .. } = *record;
-        *self.judged_bytes += bytes;
+        let JudgedRecord { keyspace, key, seq, source, .. } = *record;
+        *self.judged_bytes += record.bytes();
         if !self.keyspaces.contains(&keyspace) {
             mark!("gc_record_of_dropped_keyspace");
             return Ok(false);
@@ -108,7 +115,7 @@ impl Judge for FactJudge<'_> {
 
     fn moved(&mut self, record: &MovedRecord<'_>) {
         let Some(moved) = &mut self.moved else { return };
-        let MovedRecord { keyspace, key, from, place, now } = *record;
+        let MovedRecord { keyspace, key, from, place, now, .. } = *record;
         let from = Place::of(from, place.offset, place.bytes);
         moved.note(keyspace, key, from, Place::of(self.container, now.offset, now.bytes));
     }
@@ -242,6 +249,7 @@ impl Engine {
             held,
             judged_bytes,
             moved,
+            moved_in_map: MovedInMap::default(),
             held_moved,
             superseded,
         }))
@@ -267,20 +275,15 @@ impl Engine {
 
     /// One step of a rewrite, and what follows if it is the last one.
     fn go_on_rewriting(self: &Arc<Self>, mut rewriting: Rewriting) -> Result<()> {
-        let container = rewriting.container;
-        let Rewriting { facts, rewrite, snapshots, keyspaces, held, judged_bytes, moved, .. } =
-            &mut rewriting;
-        let moved = moved.as_mut();
-        let mut judge =
-            FactJudge { facts, snapshots, keyspaces, held, judged_bytes, container, moved };
         let is_cancelled = self.cancelled.load(Ordering::Acquire);
         let stepped = match is_cancelled {
             true => Err(Error::new(ErrorKind::Closed, "the database is being closed")),
-            false => rewrite.step(&mut judge),
+            false => self.step_rewrite(&mut rewriting),
         };
         let done = match stepped {
             Ok(None) => {
-                let bytes = rewriting.moved.as_ref().map_or(0, Moved::memory_bytes);
+                let bytes = rewriting.moved.as_ref().map_or(0, Moved::memory_bytes)
+                    + rewriting.moved_in_map.memory_bytes();
                 rewriting.held_moved.set(bytes as u64);
                 self.gc.state.lock().rewriting = Some(rewriting);
                 return Ok(());
@@ -303,6 +306,29 @@ impl Engine {
         }
     }
 
+    /// One step, by facts or by the map.
+    fn step_rewrite(&self, rewriting: &mut Rewriting) -> Result<Option<Rewritten>> {
+        let (container, sources) = (rewriting.container, rewriting.victims().collect::<Vec<_>>());
+        let Rewriting { facts, rewrite, snapshots, keyspaces, held, judged_bytes, moved, .. } =
+            rewriting;
+        if let Some(mapping) = &self.mapping {
+            let (engine, sources, moved) = (self, &sources[..], &mut rewriting.moved_in_map);
+            return rewrite.step(&mut MapJudge {
+                engine,
+                mapping,
+                sources,
+                container,
+                keyspaces,
+                held,
+                judged_bytes,
+                moved,
+            });
+        }
+        let moved = moved.as_mut();
+        let judge = FactJudge { facts, snapshots, keyspaces, held, judged_bytes, container, moved };
+        rewrite.step(&mut { judge })
+    }
+
     /// Puts the new container into force (RW-3).
     fn install_rewrite(&self, rewriting: &Rewriting, done: Rewritten) -> Result<()> {
         // Removed with its last holder, unless the edit names it.
@@ -317,13 +343,17 @@ impl Engine {
         let mut sections = vec![ValuesEdit::encode(&edits_of(rewriting, done.written.as_ref()))];
         sections.extend(facts.encode());
         let before = self.view.load_full();
+        // Before the edit (MO-5).
+        let moves = self.begin_moves(&mut sections);
         // Compaction may have found that nothing names some of them: all begins anew then.
         let is_unchanged = || {
             let files = &self.view.load().values;
             rewriting.victims.iter().all(|victim| victim.is_in_force(files))
         };
         let draft = Draft { sections, condition: Some(&is_unchanged), ..Draft::default() };
-        if !self.commit_draft(draft, |_| Ok(Publication::default()))? {
+        let is_done = self.commit_draft(draft, |_| Ok(Publication::default()));
+        self.tell_map(rewriting, moves, matches!(is_done, Ok(true)));
+        if !is_done? {
             return Ok(());
         }
         mark!("gc_container_in_force");
@@ -348,6 +378,25 @@ impl Engine {
             self.settle_collection(rewriting.container, error)?;
         }
         Ok(())
+    }
+
+    fn begin_moves(&self, sections: &mut Vec<Section>) -> Option<Moves<Arc<Map>>> {
+        let mapping = self.mapping.as_ref()?;
+        sections.push(LocatorEdit::Touched.encode());
+        Moves::begin(Arc::clone(&mapping.map))
+    }
+
+    /// After the edit; where there was none, nothing has moved.
+    fn tell_map(&self, rewriting: &Rewriting, moves: Option<Moves<Arc<Map>>>, is_done: bool) {
+        let Some((mapping, moves)) = self.mapping.as_ref().zip(moves) else { return };
+        if is_done {
+            let moved = &rewriting.moved_in_map;
+            moved.swing(mapping, &moves);
+            mapping.kept_for(rewriting.container, moved.kept_bytes, self.snapshots.stripes());
+        }
+        moves.publish(mapping.generation());
+        mapping.retain(&self.view.load().values);
+        mapping.map.prune_chains(&Snapshots::new(self.snapshots.stripes()));
     }
 
     /// After the edit: until then places of the new container are nobody's (rule R17).

@@ -17,10 +17,12 @@ use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::locate::Locating;
 use crate::engine::locate::edit::{LocatorEdit, SavedLocator};
+use crate::engine::mapping::Mapping;
 use crate::engine::state::{Draft, Publication};
 use crate::io::disk::OpenMode;
 use crate::io::executor::Priority;
 use crate::io::{DiskFile, Purpose};
+use crate::values::locator::Generation;
 use crate::values::locator::checkpoint::{Section, Site};
 
 /// What there is of checkpoints.
@@ -54,12 +56,52 @@ impl LocatorCheckpoint {
     }
 }
 
+/// What is saved: the one table that the strategy has in memory.
+#[derive(Clone, Copy)]
+enum InMemory<'a> {
+    Locator(&'a Locating),
+    Map(&'a Mapping),
+}
+
+impl InMemory<'_> {
+    fn generation(self) -> Generation {
+        match self {
+            Self::Locator(locating) => locating.generation(),
+            Self::Map(mapping) => mapping.generation(),
+        }
+    }
+
+    fn is_empty(self) -> bool {
+        match self {
+            Self::Locator(locating) => locating.figures().entries == 0,
+            Self::Map(mapping) => mapping.figures().keys == 0,
+        }
+    }
+
+    fn shards(self) -> usize {
+        match self {
+            Self::Locator(locating) => locating.locator.shards(),
+            Self::Map(mapping) => mapping.map.shards(),
+        }
+    }
+
+    fn encode_shard(self, number: usize, site: &Site) -> Option<Vec<u8>> {
+        match self {
+            Self::Locator(locating) => locating.locator.encode_shard(number, site),
+            Self::Map(mapping) => mapping.map.encode_shard(number, site),
+        }
+    }
+}
+
 impl Engine {
     /// An edit with touches is durable: the checkpoint of before counts no more, and goes once
     /// nothing is loaded from it. Under the manifest lock.
     pub(crate) fn outdate_locator(&self) {
         if let Some(locating) = &self.locating {
             locating.raise_generation();
+        }
+        if let Some(mapping) = &self.mapping {
+            mapping.raise_generation();
         }
         let mut state = self.locator_checkpoint.0.lock();
         if let Some(saved) = state.saved.take() {
@@ -73,21 +115,25 @@ impl Engine {
 
     /// Writes a checkpoint, where there is a locator. What fails is reported and otherwise ignored.
     pub(crate) fn save_locator(&self) {
-        let Some(locating) = &self.locating else { return };
-        if self.locator_checkpoint.id().is_some() || locating.figures().entries == 0 {
+        let table = match (&self.locating, &self.mapping) {
+            (Some(locating), _) => InMemory::Locator(locating),
+            (None, Some(mapping)) => InMemory::Map(mapping),
+            (None, None) => return,
+        };
+        if self.locator_checkpoint.id().is_some() || table.is_empty() {
             return;
         }
-        if let Err(error) = self.try_save_locator(locating) {
+        if let Err(error) = self.try_save_locator(table) {
             tracing::warn!(%error, "the locator is not saved: it will be filled by reads");
         }
     }
 
-    fn try_save_locator(&self, locating: &Locating) -> Result<()> {
-        let (id, generation) = (self.file_ids.next(), locating.generation());
+    fn try_save_locator(&self, table: InMemory<'_>) -> Result<()> {
+        let (id, generation) = (self.file_ids.next(), table.generation());
         let path = self.locator_path(id);
         let failed = |error| Error::io("saving the locator", &path, error);
         let file = self.io.disk.create(&path, OpenMode::default()).map_err(failed)?;
-        let written = self.write_shards(locating, &*file, id);
+        let written = self.write_shards(table, &*file, id);
         let saved = written
             .and_then(|shards| {
                 file.sync_data()?;
@@ -95,7 +141,7 @@ impl Engine {
                 Ok(SavedLocator { id, generation, shards })
             })
             .map_err(failed)
-            .and_then(|saved| self.name_checkpoint(locating, saved));
+            .and_then(|saved| self.name_checkpoint(table, saved));
         match saved {
             Ok(true) => {
                 mark!("locator_saved");
@@ -110,15 +156,15 @@ impl Engine {
 
     fn write_shards(
         &self,
-        locating: &Locating,
+        table: InMemory<'_>,
         file: &dyn DiskFile,
         id: FileId,
     ) -> std::io::Result<Vec<u64>> {
         let mut offset = 0;
         let mut shards = Vec::new();
-        for number in 0..locating.locator.shards() {
+        for number in 0..table.shards() {
             let site = Site { uuid: self.uuid, file: id, offset };
-            let section = locating.locator.encode_shard(number, &site).unwrap_or_default();
+            let section = table.encode_shard(number, &site).unwrap_or_default();
             file.write_all_at(&section, offset)?;
             self.io.meter.wrote(Purpose::Other, section.len() as u64);
             offset += section.len() as u64;
@@ -128,9 +174,9 @@ impl Engine {
     }
 
     /// SV-1.
-    fn name_checkpoint(&self, locating: &Locating, saved: SavedLocator) -> Result<bool> {
+    fn name_checkpoint(&self, table: InMemory<'_>, saved: SavedLocator) -> Result<bool> {
         let sections = vec![LocatorEdit::Saved(saved.clone()).encode()];
-        let is_unchanged = || locating.generation() == saved.generation;
+        let is_unchanged = || table.generation() == saved.generation;
         let draft = Draft { sections, condition: Some(&is_unchanged), ..Draft::default() };
         self.commit_draft(draft, |_| {
             self.locator_checkpoint.0.lock().saved = Some(saved.clone());
@@ -193,7 +239,7 @@ impl Engine {
     }
 
     /// SV-3.
-    fn read_section(&self, id: FileId, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+    pub(crate) fn read_section(&self, id: FileId, offset: u64, bytes: u64) -> Result<Vec<u8>> {
         let path = self.locator_path(id);
         let failed = |error| Error::io("loading the locator", &path, error);
         let file = self.io.disk.open(&path, OpenMode::default()).map_err(failed)?;
@@ -234,7 +280,11 @@ impl Engine {
         for (offset, bytes) in (0..saved.shards.len()).filter_map(|number| saved.section(number)) {
             let read = self.read_section(saved.id, offset, bytes)?;
             let site = Site { uuid: self.uuid, file: saved.id, offset };
-            let (_, used) = Section::decode(&read, &site).map_err(|error| error.in_file(&path))?;
+            let used = match &self.mapping {
+                None => Section::decode(&read, &site).map(|(_, used)| used),
+                Some(mapping) => mapping.map.check_section(&read, &site),
+            };
+            let used = used.map_err(|error| error.in_file(&path))?;
             if used as u64 != bytes {
                 let error = Error::corruption("a shard of the locator's checkpoint is shorter");
                 return Err(error.in_file(&path).at_offset(offset));

@@ -37,7 +37,7 @@ pub(crate) struct FlushedKey {
 }
 
 /// The touches of one flush or compaction.
-pub(crate) struct Touching {
+pub(crate) struct LocatorTouching {
     locating: Arc<Locating>,
     state: Mutex<State>,
 }
@@ -56,7 +56,7 @@ struct State {
     separated: u64,
 }
 
-impl Touching {
+impl LocatorTouching {
     /// Begins touches. The memtable was frozen before the snapshots were listed (rule R4).
     pub(crate) fn begin(
         locating: &Arc<Locating>,

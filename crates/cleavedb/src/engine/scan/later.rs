@@ -1,13 +1,13 @@
 //! Values of a scan that are read and folded when somebody asks. They own what that takes, so they
 //! outlive the cursor they came from; any thread.
 
-use crate::base::entry::{KeyspaceId, Seq};
+use crate::base::entry::{KeyspaceId, Kind, Seq};
 use crate::base::error::Result;
 use crate::base::merge_operator::{SharedOperator, full_merge};
 use crate::base::sync::Arc;
 use crate::base::value::Value;
 use crate::engine::Engine;
-use crate::engine::read::missing_operator;
+use crate::engine::read::{missing_operator, unsupported_kind};
 use crate::io::Purpose;
 use crate::values::file_table::ValueFiles;
 use crate::values::reader::Wanted;
@@ -38,6 +38,8 @@ pub(super) enum Base {
     Inline(Value),
     /// Its seq and handle.
     Separated(Seq, Value),
+    /// Its seq: a map knows where its record stands.
+    Bare(Seq),
 }
 
 impl Base {
@@ -51,6 +53,8 @@ impl Base {
     ) -> Result<Value> {
         match self {
             Self::Inline(value) => Ok(value),
+            // The cursor has given it a handle.
+            Self::Bare(_) => Err(unsupported_kind(Kind::PutBare)),
             Self::Separated(seq, handle) => {
                 let handle = engine.strategy.resolve(&handle)?;
                 let wanted = Wanted { handle, keyspace, key, seq };

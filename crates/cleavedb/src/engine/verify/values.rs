@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::entry::{FileId, KeyspaceId, Kind, Seq};
+use crate::base::entry::{FileId, KeyspaceId, Kind, SEQ_MAX, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::lookup::Lookup;
 use crate::base::marks::mark;
 use crate::base::names::FileKind;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
+use crate::engine::mapping::find::Mapped;
 use crate::engine::read::look_up_in;
 use crate::engine::verify::Collector;
 use crate::engine::view::View;
@@ -181,7 +182,13 @@ impl Engine {
         let mut bytes = 0;
         entries.seek_first()?;
         while entries.valid() {
-            if entries.kind() == Kind::PutSeparated {
+            if entries.kind() == Kind::PutBare {
+                let (key, seq) = (entries.key(), entries.seq());
+                if let Some(handle) = self.verify_bare(view, keyspace, key, seq)? {
+                    bytes += u64::from(handle.bytes);
+                    batch.push(Named { key: key.to_vec(), seq, handle });
+                }
+            } else if entries.kind() == Kind::PutSeparated {
                 let handle = self.strategy.resolve(entries.value())?;
                 let (key, seq) = (entries.key(), entries.seq());
                 // Where only a part of its file is gone, the entry is counted for it still.
@@ -203,16 +210,43 @@ impl Engine {
                 }
                 bytes += u64::from(handle.bytes);
                 batch.push(Named { key: entries.key().to_vec(), seq: entries.seq(), handle });
-                if batch.len() >= BATCH || bytes >= BATCH_BYTES {
-                    self.verify_batch(view, keyspace, &batch, collector);
-                    batch.clear();
-                    bytes = 0;
-                }
+            }
+            if batch.len() >= BATCH || bytes >= BATCH_BYTES {
+                self.verify_batch(view, keyspace, &batch, collector);
+                batch.clear();
+                bytes = 0;
             }
             entries.next()?;
         }
         self.verify_batch(view, keyspace, &batch, collector);
         Ok(())
+    }
+
+    /// The handle of a bare entry's record, if it is its key's newest version. The map has to know
+    /// that, unless something newer or a range delete hides the entry.
+    fn verify_bare(
+        &self,
+        view: &View,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        seq: Seq,
+    ) -> Result<Option<Handle>> {
+        let mapped = self.mapping.as_ref().map(|mapping| {
+            let located = mapping.key(keyspace, key);
+            mapping.handle_of(&view.values, &located, SEQ_MAX, seq)
+        });
+        match mapped {
+            Some(Ok(handle)) => return Ok(Some(handle)),
+            // A collection has moved it since the view was taken.
+            Some(Err(Mapped::Elsewhere)) => return Ok(None),
+            _ => {}
+        }
+        let mut lookup = Lookup::new(self.visible.load(Ordering::Acquire));
+        look_up_in(&self.view.load(), keyspace, key, &mut lookup)?;
+        match lookup.found {
+            Some(found) if found.seq == seq => Err(self.has_no_record(key)),
+            _ => Ok(None),
+        }
     }
 
     /// Whether an entry names what is gone, a file or a part of it, and may: no view that is asked

@@ -47,7 +47,8 @@ fn read(bytes: &[u8]) -> bool {
     }
     let mut touches = restored.begin_flush(Snapshots::default());
     for number in 0..200 {
-        let place = Place { container: FileId(number + 1), offset: 120, bytes: 1000 };
+        let (container, file) = (FileId(number + 1), FileId(1 + number / 2));
+        let place = Place { container, file, offset: 120, bytes: 1000 };
         let place = Some(place).filter(|_| number % 3 > 0);
         let touched = with_key(number, |key| {
             touches.touch(key, &[Flushed { seq: NEW_SEQ, place }], &mut Vec::new())
@@ -66,7 +67,8 @@ pub(super) fn seeds() -> Vec<Seed> {
     let empty = map.encode_shard(0, &SITE);
     let mut touches = map.begin_flush(Snapshots::default());
     for number in 0..400 {
-        let place = Place { container: FileId(1 + number / 60), offset: 999, bytes: 1058 };
+        let container = FileId(1 + number / 60);
+        let place = Place { container, file: container, offset: 999, bytes: 1058 };
         let version = Flushed { seq: number + 1, place: Some(place) };
         let touched = with_key(number, |key| touches.touch(key, &[version], &mut Vec::new()));
         debug_assert_eq!(touched, Touched::Taken);

@@ -171,6 +171,11 @@ impl Map {
         Some(bytes)
     }
 
+    /// Whether a section is sound; its length.
+    pub(crate) fn check_section(&self, bytes: &[u8], site: &Site) -> Result<usize> {
+        Section::decode(bytes, site, self.settings.shape).map(|(_, used)| used)
+    }
+
     /// Ends the wait of a shard with its section, if that counts; returns whether it does. One that
     /// is damaged, another shard's or of other sizes is an error, and the shard goes on waiting.
     pub(crate) fn load_section(&self, number: usize, bytes: &[u8], site: &Site) -> Result<bool> {

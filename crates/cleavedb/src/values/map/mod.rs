@@ -85,10 +85,17 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// What a database uses that gives its map so many bytes.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn for_budget(bytes_max: u64) -> Self {
-        let shard_bytes = usize::try_from(bytes_max >> SHARD_BITS_MAX).unwrap_or(usize::MAX);
+        Self::for_shards(bytes_max, SHARD_BITS_MAX)
+    }
+
+    /// So many bytes for so many shards, as a power of two.
+    pub(crate) fn for_shards(bytes_max: u64, shard_bits: u32) -> Self {
+        let shard_bits = shard_bits.clamp(1, SHARD_BITS_MAX);
+        let shard_bytes = usize::try_from(bytes_max >> shard_bits).unwrap_or(usize::MAX);
         Self {
-            shard_bits: SHARD_BITS_MAX,
+            shard_bits,
             shape: Shape::USUAL,
             bytes_max: shard_bytes.saturating_sub(size_of::<CachePadded<RwLock<Shard>>>()),
             guards: Guards::default(),
@@ -128,6 +135,26 @@ pub(crate) enum Touched {
     Taken,
     /// With their handles: the map has no room for a new key.
     NoRoom,
+}
+
+/// A version that was forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Forgotten {
+    /// Where its record stands.
+    pub(crate) place: Place,
+    /// Whether it was its key's newest one.
+    pub(crate) is_newest: bool,
+}
+
+/// What named a record that was moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Swung {
+    /// Its key's newest version.
+    Newest,
+    /// A superseded version only.
+    Superseded,
+    /// Nothing: the record is dead.
+    Nothing,
 }
 
 /// What a record is to the map.
@@ -261,9 +288,16 @@ impl Map {
         self.shard(key.hash).0.read().held(key, place)
     }
 
-    /// Forgets the keys of a keyspace that was dropped.
-    pub(crate) fn forget_keyspace(&self, keyspace: KeyspaceId) {
-        self.shards.iter().for_each(|shard| shard.write().forget_keyspace(keyspace));
+    /// Forgets the keys of a keyspace that was dropped; tells where their newest versions stand.
+    pub(crate) fn forget_keyspace(&self, keyspace: KeyspaceId, gone: &mut dyn FnMut(&Place)) {
+        self.shards.iter().for_each(|shard| shard.write().forget_keyspace(keyspace, gone));
+    }
+
+    /// Tells where the newest version of every key stands.
+    pub(crate) fn each_newest(&self, seen: &mut dyn FnMut(&Place)) {
+        for shard in &self.shards {
+            shard.read().table().iter().for_each(|entry| seen(&entry.value.place));
+        }
     }
 
     /// Drops superseded versions that no live snapshot needs: only their memory is at stake.
@@ -388,15 +422,14 @@ impl<M: Deref<Target = Map>> Moves<M> {
     }
 
     /// A record was moved, after the edit that says so: what names exactly the old place names the
-    /// new one. Returns whether anything did; if not, the record is dead.
-    pub(crate) fn swing(&self, key: &LocatorKey<'_>, old: &Place, new: Place) -> bool {
+    /// new one.
+    pub(crate) fn swing(&self, key: &LocatorKey<'_>, old: &Place, new: Place) -> Swung {
         let shard = self.map.shard(key.hash).0;
         shard.write().swing(key, old, new, self.map.settings.guards)
     }
 
-    /// The key's version of that seq goes without a successor, and nobody sees it (MO-6). Returns
-    /// its place.
-    pub(crate) fn forget(&self, key: &LocatorKey<'_>, seq: Seq) -> Option<Place> {
+    /// The key's version of that seq goes without a successor, and nobody sees it (MO-6).
+    pub(crate) fn forget(&self, key: &LocatorKey<'_>, seq: Seq) -> Option<Forgotten> {
         self.map.shard(key.hash).0.write().forget(key, seq)
     }
 

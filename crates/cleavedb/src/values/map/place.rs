@@ -17,6 +17,8 @@ use crate::values::map::page::Stored;
 pub(crate) struct Place {
     /// The physical file.
     pub(crate) container: FileId,
+    /// The file that the record belongs to, whatever container that is in: of a segment, its own.
+    pub(crate) file: FileId,
     /// Its first byte there; 0: the file holds this one large value.
     pub(crate) offset: u64,
     /// Bytes of the record; of a large value, its own.
@@ -25,7 +27,8 @@ pub(crate) struct Place {
 
 impl Place {
     /// The place of a record that nobody has found yet (MP-2).
-    pub(crate) const UNKNOWN: Self = Self { container: FileId(0), offset: 0, bytes: 0 };
+    pub(crate) const UNKNOWN: Self =
+        Self { container: FileId(0), file: FileId(0), offset: 0, bytes: 0 };
 }
 
 /// A flushed version of a key.
@@ -41,6 +44,8 @@ impl Stored for Version {
     fn put(&self, out: &mut Vec<u8>) {
         put_varint(out, self.seq);
         put_varint(out, self.place.container.0);
+        // A container is younger than the files in it.
+        put_varint(out, self.place.container.0.saturating_sub(self.place.file.0));
         put_varint(out, self.place.offset);
         put_varint(out, u64::from(self.place.bytes));
     }
@@ -48,14 +53,17 @@ impl Stored for Version {
     #[inline]
     fn take(reader: &mut Reader<'_>) -> Result<Self> {
         let (seq, container) = (reader.varint()?, FileId(reader.varint()?));
-        let place = Place { container, offset: reader.varint()?, bytes: reader.varint_u32()? };
+        let file = FileId(container.0.saturating_sub(reader.varint()?));
+        let (offset, bytes) = (reader.varint()?, reader.varint_u32()?);
+        let place = Place { container, file, offset, bytes };
         Ok(Self { seq, place })
     }
 
     fn is_sound(&self) -> bool {
-        let Place { container, offset, bytes } = self.place;
+        let Place { container, file, offset, bytes } = self.place;
         (1..=SEQ_MAX).contains(&self.seq)
             && (1..=FILE_ID_MAX).contains(&container.0)
+            && file.0 > 0
             && bytes > 0
             && offset.checked_add(u64::from(bytes)).is_some()
     }

@@ -82,6 +82,20 @@ impl Rebuild {
         found.is_some()
     }
 
+    /// Leaves out the keys whose record nobody has offered, and says how many there are. Either
+    /// nobody sees them any more (see above), and the log's replay is what shadows them; or a get
+    /// finds that the index has a bare entry which the map does not know.
+    pub(crate) fn leave_out_missing(&self) -> u64 {
+        let mut left_out = 0;
+        for part in &self.parts {
+            let mut part = part.lock();
+            let Some(Part { table, missing }) = &mut *part else { continue };
+            left_out += std::mem::take(missing) as u64;
+            table.retain(|_, version| version.place != Place::UNKNOWN);
+        }
+        left_out
+    }
+
     /// Ends the wait of a shard, unless that is over; an error if a key was not found.
     pub(crate) fn load_shard(&self, map: &Map, number: usize) -> Result<bool> {
         let Some(part) = self.parts.get(number) else { return Ok(false) };

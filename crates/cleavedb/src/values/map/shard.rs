@@ -13,7 +13,7 @@ use crate::values::locator::{Generation, LocatorKey};
 use crate::values::map::guards::{Guard, Guards};
 use crate::values::map::place::{Link, Place, Since, Snapshots, Version};
 use crate::values::map::table::{Hashing, Table};
-use crate::values::map::{Answer, Flushed, Held, Settings, Touched};
+use crate::values::map::{Answer, Flushed, Forgotten, Held, Settings, Swung, Touched};
 
 /// Links of a shard's chains while [`Guard::ExactChain`] is off.
 const LINKS_MAX_WITHOUT_GUARD: usize = 2;
@@ -199,27 +199,31 @@ impl Shard {
         self.chains.insert(key, &link);
     }
 
-    /// A record was moved: what names exactly the old place names the new one. Returns whether
-    /// anything did.
+    /// A record was moved: what names exactly the old place names the new one.
     pub(crate) fn swing(
         &mut self,
         key: &LocatorKey<'_>,
         old: &Place,
         new: Place,
         guards: Guards,
-    ) -> bool {
+    ) -> Swung {
         debug_assert!(!self.is_waiting(), "nothing is collected before the map is there");
         let is_exact = guards.hold(Guard::ExactSwing);
         let moved = |version: &Version| Version { place: new, ..*version };
         let is_old = |version: &Version| version.place == *old || !is_exact;
-        let mut swung = self.table.change(key, |found| is_old(found).then(|| moved(found)));
+        let newest = self.table.change(key, |found| is_old(found).then(|| moved(found)));
+        let mut links = 0;
         if !self.chains.is_empty() && guards.hold(Guard::SwingChains) {
-            swung += self.chains.change(key, |link| {
+            links = self.chains.change(key, |link| {
                 let version = moved(&link.version);
                 (link.version.place == *old).then_some(Link { version, ..*link })
             });
         }
-        swung > 0
+        match (newest, links) {
+            (0, 0) => Swung::Nothing,
+            (0, _) => Swung::Superseded,
+            _ => Swung::Newest,
+        }
     }
 
     /// Whether a record is a version of the key, by its place.
@@ -235,17 +239,25 @@ impl Shard {
     }
 
     /// Forgets the version of that seq, if the key has it: nobody sees it, and nothing superseded
-    /// it. Returns its place.
-    pub(crate) fn forget(&mut self, key: &LocatorKey<'_>, seq: Seq) -> Option<Place> {
+    /// it.
+    pub(crate) fn forget(&mut self, key: &LocatorKey<'_>, seq: Seq) -> Option<Forgotten> {
         debug_assert!(!self.is_waiting(), "nothing is forgotten before the map is there");
         let newest = self.table.remove(key, |version| version.seq == seq);
-        let mut link = || self.chains.remove(key, |link| link.version.seq == seq);
-        newest.or_else(|| Some(link()?.version)).map(|version| version.place)
+        if let Some(Version { place, .. }) = newest {
+            return Some(Forgotten { place, is_newest: true });
+        }
+        let link = self.chains.remove(key, |link| link.version.seq == seq)?;
+        Some(Forgotten { place: link.version.place, is_newest: false })
     }
 
-    /// Forgets all keys of a keyspace.
-    pub(crate) fn forget_keyspace(&mut self, keyspace: KeyspaceId) {
-        self.table.retain(|of, _| of != keyspace);
+    /// Forgets all keys of a keyspace; tells where their newest versions stand.
+    pub(crate) fn forget_keyspace(&mut self, keyspace: KeyspaceId, gone: &mut dyn FnMut(&Place)) {
+        self.table.retain(|of, version| {
+            if of == keyspace {
+                gone(&version.place);
+            }
+            of != keyspace
+        });
         self.chains.retain(|of, _| of != keyspace);
     }
 

@@ -11,7 +11,8 @@ use crate::base::sync::{Arc, ArcSwap, Mutex, thread};
 const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
 fn place(container: u64) -> Place {
-    Place { container: FileId(container), offset: 24, bytes: 1000 }
+    let container = FileId(container);
+    Place { container, file: container, offset: 24, bytes: 1000 }
 }
 
 /// What is published: the newest flushed version, and whether the index has it without handle.

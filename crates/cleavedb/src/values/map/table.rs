@@ -256,7 +256,7 @@ impl<V: Stored> Table<V> {
     }
 
     /// Keeps what `is_kept` says, of all entries.
-    pub(crate) fn retain(&mut self, is_kept: impl Fn(KeyspaceId, &V) -> bool) {
+    pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(KeyspaceId, &V) -> bool) {
         for page in &mut self.pages {
             let mut kept = Packer::default();
             let (mut entries, mut key_bytes) = (0, 0);

@@ -23,7 +23,8 @@ fn key(name: &[u8]) -> LocatorKey<'_> {
 }
 
 fn place(container: u64, number: u64) -> Place {
-    Place { container: FileId(container), offset: 100 + number * 1040, bytes: 1000 }
+    let container = FileId(container);
+    Place { container, file: container, offset: 100 + number * 1040, bytes: 1000 }
 }
 
 fn put(seq: Seq, place: Place) -> Flushed {
@@ -116,11 +117,11 @@ fn a_swing_changes_exactly_the_place_it_names() {
     flush(&map, &[], b"a", &[put(3, place(5, 3))]);
     flush(&map, &[4], b"a", &[put(6, place(6, 0))]);
     let moves = map.begin_moves().unwrap();
-    assert!(!moves.swing(&a, &place(5, 2), place(8, 0)));
-    assert!(!moves.swing(&a, &place(4, 3), place(8, 0)));
-    assert!(!moves.swing(&key(b"b"), &place(5, 3), place(8, 0)));
-    assert!(moves.swing(&a, &place(6, 0), place(8 << 40, 1)));
-    assert!(moves.swing(&a, &place(5, 3), place(8 << 40, 2)));
+    assert_eq!(moves.swing(&a, &place(5, 2), place(8, 0)), Swung::Nothing);
+    assert_eq!(moves.swing(&a, &place(4, 3), place(8, 0)), Swung::Nothing);
+    assert_eq!(moves.swing(&key(b"b"), &place(5, 3), place(8, 0)), Swung::Nothing);
+    assert_eq!(moves.swing(&a, &place(6, 0), place(8 << 40, 1)), Swung::Newest);
+    assert_eq!(moves.swing(&a, &place(5, 3), place(8 << 40, 2)), Swung::Superseded);
     moves.publish(Generation(2));
     assert_eq!(map.lookup(&a, 6), found(6, place(8 << 40, 1)));
     assert_eq!(map.lookup(&a, 5), found(3, place(8 << 40, 2)));
@@ -148,13 +149,13 @@ fn what_compaction_takes_away_is_forgotten_by_its_seq() {
     flush(&map, &[4], b"a", &[put(6, place(2, 0))]);
     let moves = map.begin_moves().unwrap();
     assert_eq!(moves.forget(&a, 5), None);
-    assert_eq!(moves.forget(&a, 3), Some(place(1, 0)));
-    assert_eq!(moves.forget(&a, 6), Some(place(2, 0)));
+    assert_eq!(moves.forget(&a, 3).unwrap(), Forgotten { place: place(1, 0), is_newest: false });
+    assert_eq!(moves.forget(&a, 6).unwrap(), Forgotten { place: place(2, 0), is_newest: true });
     assert_eq!((map.figures().keys, map.figures().links), (0, 0));
     flush(&map, &[], b"a", &[put(8, place(1, 0))]);
-    map.forget_keyspace(KeyspaceId(2));
+    map.forget_keyspace(KeyspaceId(2), &mut |_| {});
     assert_eq!(map.figures().keys, 1);
-    map.forget_keyspace(KeyspaceId(1));
+    map.forget_keyspace(KeyspaceId(1), &mut |_| {});
     assert_eq!(map.figures().keys, 0);
 }
 
@@ -285,7 +286,8 @@ proptest! {
                     let separated = |(_, old): &&mut (Seq, Option<Place>)| old.is_some();
                     if let Some((_, old)) = history.iter_mut().rev().find(separated) {
                         let new = place(seq, 900);
-                        let is_there = moves.swing(&key(&bytes), &old.unwrap(), new);
+                        let swung = moves.swing(&key(&bytes), &old.unwrap(), new);
+                        let is_there = swung != Swung::Nothing;
                         *old = if is_there { Some(new) } else { *old };
                     }
                     moves.publish(Generation(2));

@@ -97,8 +97,15 @@ pub(crate) struct JudgedRecord<'a> {
     pub(crate) file: FileId,
     /// Number of its container among the sources.
     pub(crate) source: usize,
-    /// Its bytes there, without padding.
-    pub(crate) bytes: u64,
+    /// Where it stands there, without padding.
+    pub(crate) place: TablePlace,
+}
+
+impl JudgedRecord<'_> {
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.place.bytes)
+    }
 }
 
 /// Decides which records survive.
@@ -120,6 +127,8 @@ pub(crate) struct MovedRecord<'a> {
     pub(crate) key: &'a [u8],
     /// The container that it was in.
     pub(crate) from: FileId,
+    /// The file that it belongs to.
+    pub(crate) file: FileId,
     /// Where it stood there.
     pub(crate) place: TablePlace,
     /// Where it stands now.
@@ -158,7 +167,7 @@ impl Counts {
             false => (&mut self.records_dropped, &mut self.bytes_dropped),
         };
         *records += 1;
-        *bytes += record.bytes;
+        *bytes += record.bytes();
         Ok(is_kept)
     }
 }
@@ -360,8 +369,8 @@ impl Rewrite {
                 true => verdicts.get(*records)?,
                 false => {
                     let (keyspace, key, seq) = (met.keyspace, met.key, met.seq);
-                    let bytes = u64::from(met.bytes);
-                    let record = JudgedRecord { keyspace, key, seq, file, source, bytes };
+                    let place = TablePlace { offset: met.offset, bytes: met.bytes };
+                    let record = JudgedRecord { keyspace, key, seq, file, source, place };
                     let is_kept = counts.ask(judge, &record)?;
                     verdicts.push(is_kept);
                     is_kept
@@ -429,9 +438,9 @@ impl Rewrite {
         let Some(ScannedRecord { record, body, offset }) = table.front()? else { return Ok(0) };
         let writer = writer(&mut self.writer, &self.context, &self.options)?;
         let now = writer.add(record.file, &record.record, body)?;
-        let Rank { keyspace, key, .. } = record.rank();
+        let Rank { keyspace, key, file, .. } = record.rank();
         let place = TablePlace { offset, bytes: record.bytes() as u32 };
-        judge.moved(&MovedRecord { keyspace, key, from: table.id(), place, now });
+        judge.moved(&MovedRecord { keyspace, key, from: table.id(), file, place, now });
         Ok(record.bytes() as u64)
     }
 
@@ -459,7 +468,7 @@ impl Rewrite {
         let now = writer.add(rank.file, &record, body)?;
         let place = TablePlace { offset, bytes: survivor.bytes };
         let (keyspace, key, from) = (rank.keyspace, rank.key, segment.file.id());
-        judge.moved(&MovedRecord { keyspace, key, from, place, now });
+        judge.moved(&MovedRecord { keyspace, key, from, file: rank.file, place, now });
         let bytes = u64::from(survivor.bytes);
         window.pass();
         Ok(bytes)

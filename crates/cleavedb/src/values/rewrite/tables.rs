@@ -9,6 +9,7 @@ use crate::values::rewrite::{Counts, Judge, JudgedRecord};
 use crate::values::table::format::Rank;
 use crate::values::table::reader::TableFile;
 use crate::values::table::scan::{ScannedRecord, TableScan};
+use crate::values::table::writer::TablePlace;
 
 /// A table, and how far it was walked over.
 pub(super) struct TableWalk {
@@ -55,15 +56,16 @@ impl TableWalk {
                 self.scan.insert(scan)
             }
         };
-        let Some(ScannedRecord { record, .. }) = scan.next_record()? else {
+        let Some(ScannedRecord { record, offset, .. }) = scan.next_record()? else {
             self.scan = None;
             self.held.set(0);
             return Ok(Reached::End);
         };
         let Rank { keyspace, key, seq, file } = record.rank();
         let (source, bytes) = (self.source, record.bytes() as u64);
+        let place = TablePlace { offset, bytes: bytes as u32 };
         let is_kept =
-            counts.ask(judge, &JudgedRecord { keyspace, key, seq, file, source, bytes })?;
+            counts.ask(judge, &JudgedRecord { keyspace, key, seq, file, source, place })?;
         // What is being read aside comes on top of what is held.
         self.held.set(scan.memory_bytes() as u64 + self.chunk_bytes);
         Ok(if is_kept { Reached::Survivor } else { Reached::Dead(bytes) })

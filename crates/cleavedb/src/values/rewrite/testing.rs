@@ -359,8 +359,8 @@ impl<'a> Keeper<'a> {
 impl Judge for Keeper<'_> {
     fn keeps(&mut self, record: &JudgedRecord<'_>) -> Result<bool> {
         self.look();
-        let JudgedRecord { keyspace, key, seq, file, source, bytes } = *record;
-        assert!(bytes >= 17 + key.len() as u64);
+        let JudgedRecord { keyspace, key, seq, file, source, .. } = *record;
+        assert!(record.bytes() >= 17 + key.len() as u64);
         let rank = crate::values::table::format::Rank { keyspace, key, seq, file };
         *self.asked.entry(asked(source, &rank)).or_default() += 1;
         if self.fails_after == Some(self.asked.len() as u64) {

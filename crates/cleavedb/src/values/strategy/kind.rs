@@ -9,6 +9,7 @@ use crate::base::sync::Arc;
 use crate::values::strategy::Strategy;
 use crate::values::strategy::novkv::Novkv;
 use crate::values::strategy::unified::Unified;
+use crate::values::strategy::wayfinder::Wayfinder;
 use crate::values::strategy::wisckey::Wisckey;
 
 /// Version of the section STORE. On disk: raised by every change.
@@ -25,15 +26,18 @@ pub enum StrategyKind {
     /// Flush and compaction say what died, files are rewritten in key order, and the index is
     /// neither asked nor written for it (NovKV, MSST'20).
     Novkv = 2,
+    /// Entries of the index are bare keys; an exact map in memory knows where each key's newest
+    /// flushed value stands, and what it does not name is garbage (Wayfinder, SiMoD'24).
+    Wayfinder = 3,
     /// As `novkv`, with a compact table in memory that finds a value without the index and says at
-    /// flush what died (Wayfinder, SiMoD'24, with its future work). The default.
+    /// flush what died (after Wayfinder's future work). The default.
     #[default]
     Unified = 4,
 }
 
 impl StrategyKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Wisckey, Self::Novkv, Self::Unified];
+    pub const ALL: [Self; 4] = [Self::Wisckey, Self::Novkv, Self::Wayfinder, Self::Unified];
 
     /// Its name, as options, command line and figures have it.
     #[must_use]
@@ -41,6 +45,7 @@ impl StrategyKind {
         match self {
             Self::Wisckey => "wisckey",
             Self::Novkv => "novkv",
+            Self::Wayfinder => "wayfinder",
             Self::Unified => "unified",
         }
     }
@@ -50,6 +55,7 @@ impl StrategyKind {
         match self {
             Self::Wisckey => Arc::new(Wisckey),
             Self::Novkv => Arc::new(Novkv),
+            Self::Wayfinder => Arc::new(Wayfinder),
             Self::Unified => Arc::new(Unified),
         }
     }

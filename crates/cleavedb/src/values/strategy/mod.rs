@@ -17,6 +17,7 @@ pub(crate) mod novkv;
 pub(crate) mod space;
 pub(crate) mod unified;
 pub(crate) mod victims;
+pub(crate) mod wayfinder;
 pub(crate) mod wisckey;
 
 use victims::VictimPolicy;
@@ -44,6 +45,11 @@ pub(crate) trait Strategy: Send + Sync {
 
     /// Whether a locator stands beside the index.
     fn locates(&self) -> bool {
+        false
+    }
+
+    /// Whether an exact map in memory says where flushed values stand, and entries are bare.
+    fn maps(&self) -> bool {
         false
     }
 
@@ -102,11 +108,14 @@ pub(crate) enum Collects<'a> {
     /// It asks the index about each record. A value that is live is put again, with a new seq, if
     /// the key's newest version is still the same (rule R22); the file goes away once no live view
     /// is older than the seq after the last check.
-    ByIndex(&'a dyn AsksIndex),
+    Index(&'a dyn AsksIndex),
     /// Flush and compaction state facts about what died (rules R1 to R6). What they do not kill is
     /// rewritten in key order, in a container that takes the place of the old one under the same
     /// file numbers (rule R2). The index is neither asked nor written.
-    ByFacts,
+    Facts,
+    /// What the map does not name is dead; what it names is rewritten in key order, and the map
+    /// told of it (rule R23). The index is asked only about keys for which the map had no room.
+    Map,
 }
 
 /// How a strategy judges records by what the index says of their keys.

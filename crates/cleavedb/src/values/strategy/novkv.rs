@@ -35,7 +35,7 @@ impl Strategy for Novkv {
     }
 
     fn collection(&self) -> Collects<'_> {
-        Collects::ByFacts
+        Collects::Facts
     }
 
     fn victims(&self) -> VictimPolicy {

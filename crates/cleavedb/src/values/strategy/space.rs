@@ -146,6 +146,25 @@ impl FileFigures {
         }
     }
 
+    /// The same file where so many records more live in it, which no index entry names;
+    /// `container_bytes` are those of all its records, if it is a container.
+    pub(crate) fn with_mapped(
+        mut self,
+        records: u64,
+        bytes: u64,
+        container_bytes: Option<u64>,
+    ) -> Self {
+        if records == 0 {
+            return self;
+        }
+        let needed = match container_bytes {
+            Some(all) => (self.file_bytes as f64 * (bytes as f64 / all.max(1) as f64)) as u64,
+            None => bytes + records * ENTRY_BYTES + FILE_BYTES,
+        };
+        self.live_bytes = self.live_bytes.saturating_add(needed).min(self.file_bytes);
+        self
+    }
+
     /// The share of its bytes that is needed (the valid rate).
     pub(super) fn live_rate(&self) -> f64 {
         self.live_bytes as f64 / self.file_bytes.max(1) as f64

@@ -37,7 +37,7 @@ impl Strategy for Unified {
     }
 
     fn collection(&self) -> Collects<'_> {
-        Collects::ByFacts
+        Collects::Facts
     }
 
     fn locates(&self) -> bool {

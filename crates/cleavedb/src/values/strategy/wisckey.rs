@@ -39,7 +39,7 @@ impl Strategy for Wisckey {
     }
 
     fn collection(&self) -> Collects<'_> {
-        Collects::ByIndex(self)
+        Collects::Index(self)
     }
 
     fn victims(&self) -> VictimPolicy {

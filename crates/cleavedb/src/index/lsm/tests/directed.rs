@@ -5,7 +5,7 @@ use crate::base::error::ErrorKind;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::index::{CursorOptions, Dead, Listener, ListenerFactory};
+use crate::index::{CursorOptions, Dead, Listener, ListenerFactory, Mended};
 use crate::io::fault_disk::{Fault, FaultDisk, FaultPlan};
 use crate::io::memory_disk::MemoryDisk;
 
@@ -220,7 +220,7 @@ fn a_merge_cancelled_half_way_leaves_no_file() {
         fn dead(&mut self, dead: Dead<'_>) {
             self.1.fetch_or(dead.seq > self.0, Ordering::AcqRel);
         }
-        fn survivor(&mut self, _: &[u8], _: Seq, _: &[u8]) -> Option<Vec<u8>> {
+        fn survivor(&mut self, _: &[u8], _: Seq, _: &[u8]) -> Option<Mended> {
             None
         }
         fn keeps_tombstone(&mut self, _: &[u8], _: Seq) -> bool {

@@ -17,7 +17,9 @@ fn settings() -> Settings {
 }
 
 fn place(number: u64) -> Place {
-    Place { container: FileId(100 + number % 7), offset: number * 1040 + 120, bytes: 1058 }
+    let container = FileId(100 + number % 7);
+    let file = FileId(container.0 - number % 3);
+    Place { container, file, offset: number * 1040 + 120, bytes: 1058 }
 }
 
 fn with_key<T>(number: u64, run: impl FnOnce(&LocatorKey<'_>) -> T) -> T {
@@ -121,7 +123,8 @@ fn small() -> Section {
     for (number, name) in (0..3).zip(ours) {
         let (keyspace, key) = (KeyspaceId(1), name.as_bytes());
         let key = LocatorKey { keyspace, key, hash: hashing.of(keyspace, key) };
-        let place = Place { container: FileId(300 + number), offset: 4711, bytes: 1058 };
+        let (container, file) = (FileId(300 + number), FileId(300));
+        let place = Place { container, file, offset: 4711, bytes: 1058 };
         table.insert(&key, &Version { seq: 1000 + number, place });
     }
     Section { shard: 1, shard_bits: 1, image: Image { generation: Generation(77), table } }
@@ -150,11 +153,12 @@ fn golden_map() {
         while !rest.is_empty() {
             let (entry, length) = crate::values::map::page::decode_entry::<Version>(rest).unwrap();
             let (key, Version { seq, place }) = (entry.key.escape_ascii(), entry.value);
-            let Place { container, offset, bytes } = place;
+            let Place { container, file, offset, bytes } = place;
             lines.field(1, format!("{} bytes of an entry", length - 1));
             lines.field(1, format!("keyspace {}", entry.keyspace.0));
             lines.field(2, format!("seq {seq}"));
             lines.field(2, format!("container {}", container.0));
+            lines.field(1, format!("less its file: {}", container.0 - file.0));
             lines.field(2, format!("offset {offset}"));
             lines.field(2, format!("{bytes} bytes"));
             lines.field(entry.key.len(), format!("key \"{key}\""));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::base::entry::FileId;
 use crate::values::locator::Generation;
 use crate::values::map::place::{Place, Snapshots};
-use crate::values::map::{FlushTouches, Flushed, Held, Map, Moves, Touched};
+use crate::values::map::{FlushTouches, Flushed, Held, Map, Moves, Swung, Touched};
 
 use super::Lapse;
 use super::world::{Form, Indexed, Manifest, Record, What, World};
@@ -257,7 +257,8 @@ impl World {
         let records = victims.iter().flat_map(|id| self.records.range((*id, 0)..(*id + 1, 0)));
         let pending = records
             .map(|((id, offset), record)| {
-                (*record, Place { container: FileId(*id), offset: *offset, bytes: 1000 })
+                let (container, offset) = (FileId(*id), *offset);
+                (*record, Place { container, file: container, offset, bytes: 1000 })
             })
             .collect();
         self.collections.push(Collection {
@@ -301,7 +302,8 @@ impl World {
                     return;
                 };
                 let Some(moves) = &task.moves else { return };
-                let has_swung = self.with_key(record.key, |key| moves.swing(key, &old, new));
+                let swung = self.with_key(record.key, |key| moves.swing(key, &old, new));
+                let has_swung = swung != Swung::Nothing;
                 self.mark(if has_swung { "swing" } else { "swing_of_nothing" });
             }
         }

@@ -219,7 +219,8 @@ impl World {
     pub(super) fn place_record(&mut self, container: u64, number: u32, record: Record) -> Place {
         let offset = 24 + u64::from(number) * 1040;
         self.records.insert((container, offset), record);
-        Place { container: FileId(container), offset, bytes: 1000 }
+        let container = FileId(container);
+        Place { container, file: container, offset, bytes: 1000 }
     }
 
     /// The record at a place, if its container can be read.
@@ -368,7 +369,8 @@ impl World {
         for ((container, offset), record) in &self.records {
             if is_there(container) {
                 let container = FileId(*container);
-                let place = Place { container, offset: *offset, bytes: 1000 };
+                let (file, offset) = (container, *offset);
+                let place = Place { container, file, offset, bytes: 1000 };
                 self.with_key(record.key, |key| rebuild.insert_exact(key.hash, record.seq, place));
             }
         }

@@ -8,7 +8,8 @@ use crate::values::map::place::Snapshots;
 use crate::values::map::{Answer, Flushed, Settings};
 
 fn place(container: u64, number: u64) -> Place {
-    Place { container: FileId(container), offset: 100 + number * 1040, bytes: 1000 }
+    let container = FileId(container);
+    Place { container, file: container, offset: 100 + number * 1040, bytes: 1000 }
 }
 
 fn map() -> Map {

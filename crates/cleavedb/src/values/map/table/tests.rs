@@ -36,7 +36,8 @@ impl Twin {
     fn version(&mut self, length: u32) -> Version {
         self.made += 1;
         let offset = self.made << (length % 40);
-        let place = Place { container: FileId(self.made), offset, bytes: 1 << (length % 32) };
+        let container = FileId(self.made);
+        let place = Place { container, file: container, offset, bytes: 1 << (length % 32) };
         Version { seq: self.made, place }
     }
 

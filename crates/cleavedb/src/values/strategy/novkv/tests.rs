@@ -18,7 +18,7 @@ fn births_and_deaths_are_counted_by_file_whatever_the_epoch() {
     assert_eq!(changes.edits().len(), 1);
     Novkv.died(&Handle { epoch: 0, ..HANDLE }, &mut changes);
     assert_eq!(changes.edits(), []);
-    assert!(matches!(Novkv.collection(), Collects::ByFacts));
+    assert!(matches!(Novkv.collection(), Collects::Facts));
     assert!(Novkv.separates(10, Some(10)) && !Novkv.separates(9, Some(10)));
     assert!(!Novkv.separates(usize::MAX, None));
 }

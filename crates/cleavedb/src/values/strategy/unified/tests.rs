@@ -7,7 +7,7 @@ use crate::base::entry::FileId;
 fn it_goes_by_facts_and_by_a_locator() {
     let handle = Handle { file: FileId(15), epoch: 3, offset: 128, bytes: 40 };
     assert_eq!(Unified.resolve(&handle.encode()).unwrap(), handle);
-    assert!(matches!(Unified.collection(), Collects::ByFacts));
+    assert!(matches!(Unified.collection(), Collects::Facts));
     assert!(Unified.locates() && !Novkv.locates());
     assert!(Unified.separates(8, Some(8)) && !Unified.separates(7, Some(8)));
     let mut changes = RefChanges::default();

@@ -57,6 +57,6 @@ fn births_and_deaths_are_counted() {
     assert_eq!(changes.edits().len(), 1);
     Wisckey.died(&HANDLE, &mut changes);
     assert_eq!(changes.edits(), []);
-    assert!(matches!(Wisckey.collection(), Collects::ByIndex(_)));
+    assert!(matches!(Wisckey.collection(), Collects::Index(_)));
     assert_eq!(Wisckey.name(), "wisckey");
 }

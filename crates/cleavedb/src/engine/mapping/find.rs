@@ -1,0 +1,280 @@
+//! Reads by way of the map.
+//!
+//! Invariants: MF-1 what the map says is compared with the range deletes of the view's index; in a
+//! keyspace with a merge operator the index is asked in any case: operands may be above (MO-6).
+//! MF-2 a bare entry is read by the place of exactly its seq. MF-3 a get takes what it finds at
+//! once, if the map and its view agree; else it begins again with a registered snapshot, so that
+//! the versions that it may need stay (rule R12). Everything else registers one before its view.
+//! MF-4 a place in a container that the view does not have is of a collection that came after the
+//! view, or has not told the map yet: a newer view is taken (rule R23).
+
+use crate::base::checksum::key_hash;
+use crate::base::entry::{KeyspaceId, Kind, Seq};
+use crate::base::error::{Error, Result};
+use crate::base::lookup::{Found, Lookup};
+use crate::base::marks::mark;
+use crate::base::sync::Arc;
+use crate::base::sync::thread;
+use crate::base::value::Value;
+use crate::engine::Engine;
+use crate::engine::catalogue::KeyspaceState;
+use crate::engine::mapping::Mapping;
+use crate::engine::read::{ask_memtables, in_memtables};
+use crate::engine::snapshots::SnapshotPin;
+use crate::engine::view::View;
+use crate::index::KeyLookup;
+use crate::values::file_table::ValueFiles;
+use crate::values::handle::Handle;
+use crate::values::locator::LocatorKey;
+use crate::values::map::Answer;
+use crate::values::map::place::Place;
+
+/// Views taken until a place is given up: collections tell the map of up to a container's records
+/// before they are done.
+const VIEWS_MAX: usize = 1 << 20;
+
+/// What map and view say together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mapped {
+    /// The lookup is decided, or nothing is there; a bare entry has become one with a handle.
+    Settled,
+    /// The index has a bare entry, and the map another version of the key, or none.
+    Unknown,
+    /// The place is in a container that the view does not have (MF-4).
+    Elsewhere,
+}
+
+/// The handle that leads to a place, with these files; `None` where the container is not among
+/// them.
+pub(crate) fn handle_at(values: &ValueFiles, place: &Place) -> Option<Handle> {
+    let Place { container, file, offset, bytes } = *place;
+    let epoch = match values.get_moved(file) {
+        Some(moved) if moved.container == container => moved.epoch,
+        // What was a segment is found by key and seq in whatever it was rewritten into.
+        _ if container == file && values.has_file(file) => 0,
+        _ => return None,
+    };
+    Some(Handle { file, epoch, offset, bytes })
+}
+
+impl Mapping {
+    /// The handle of a bare entry of this seq, as a snapshot sees it (MF-2).
+    pub(crate) fn handle_of(
+        &self,
+        values: &ValueFiles,
+        key: &LocatorKey<'_>,
+        snapshot: Seq,
+        seq: Seq,
+    ) -> Result<Handle, Mapped> {
+        match self.map.lookup(key, snapshot) {
+            Answer::Found(version) if version.seq == seq => {
+                handle_at(values, &version.place).ok_or(Mapped::Elsewhere)
+            }
+            _ => Err(Mapped::Unknown),
+        }
+    }
+
+    /// Gives a bare entry that a lookup met its handle.
+    fn settle(&self, values: &ValueFiles, key: &LocatorKey<'_>, lookup: &mut Lookup) -> Mapped {
+        let snapshot = lookup.snapshot;
+        let Some(found) = lookup.found.as_mut().filter(|found| found.kind == Kind::PutBare) else {
+            return Mapped::Settled;
+        };
+        match self.handle_of(values, key, snapshot, found.seq) {
+            Ok(handle) => {
+                let value = Value::copy_from(&handle.encode());
+                *found = Found { kind: Kind::PutSeparated, value, seq: found.seq };
+                Mapped::Settled
+            }
+            Err(mapped) => mapped,
+        }
+    }
+
+    /// Decides a lookup by the map alone, where that is possible (MF-1); the memtables have not
+    /// decided it.
+    fn find_alone(
+        &self,
+        view: &View,
+        keyspace: &KeyspaceState,
+        key: &LocatorKey<'_>,
+        lookup: &mut Lookup,
+    ) -> Result<Option<Mapped>> {
+        if keyspace.operator.is_some() {
+            return Ok(None);
+        }
+        let Answer::Found(version) = self.map.lookup(key, lookup.snapshot) else { return Ok(None) };
+        let Some(index) = view.indexes.get(&keyspace.id) else { return Ok(None) };
+        if index.cover(key.key, lookup.snapshot)? > version.seq {
+            mark!("map_hit_under_range_delete");
+            return Ok(None);
+        }
+        let Some(handle) = handle_at(&view.values, &version.place) else {
+            return Ok(Some(Mapped::Elsewhere));
+        };
+        mark!("map_hit");
+        lookup.offer(version.seq, Kind::PutSeparated, || Value::copy_from(&handle.encode()));
+        Ok(Some(Mapped::Settled))
+    }
+}
+
+impl Engine {
+    /// The value of `key` at `snapshot`, or now, in a database with a map.
+    pub(crate) fn get_mapped(
+        &self,
+        mapping: &Mapping,
+        keyspace: &KeyspaceState,
+        key: &[u8],
+        snapshot: Option<Seq>,
+    ) -> Result<Option<Value>> {
+        let located = mapping.key(keyspace.id, key);
+        let mut pin: Option<SnapshotPin> = None;
+        for _ in 0..VIEWS_MAX {
+            let at = snapshot.or(pin.as_ref().map(SnapshotPin::seq));
+            let (view, seq) = self.moment(at);
+            let mut lookup = Lookup::new(seq);
+            let mapped = match in_memtables(&view, keyspace.id, key, &mut lookup) {
+                true => Mapped::Settled,
+                false => self.find_mapped(mapping, &view, keyspace, &located, &mut lookup)?,
+            };
+            match mapped {
+                Mapped::Settled => return self.value_of(&view, keyspace, key, &mut lookup),
+                Mapped::Unknown if at.is_some() => break,
+                Mapped::Elsewhere => {
+                    mark!("map_place_after_view");
+                    drop(view);
+                    thread::yield_now();
+                }
+                Mapped::Unknown => {}
+            }
+            if at.is_none() {
+                mark!("map_read_with_snapshot");
+                pin = Some(self.snapshots.take(&self.visible));
+            }
+        }
+        Err(self.has_no_record(key))
+    }
+
+    fn find_mapped(
+        &self,
+        mapping: &Mapping,
+        view: &View,
+        keyspace: &KeyspaceState,
+        key: &LocatorKey<'_>,
+        lookup: &mut Lookup,
+    ) -> Result<Mapped> {
+        if let Some(mapped) = mapping.find_alone(view, keyspace, key, lookup)? {
+            return Ok(mapped);
+        }
+        if let Some(index) = view.indexes.get(&keyspace.id) {
+            index.get(key.key, key_hash(key.key), lookup)?;
+        }
+        Ok(mapping.settle(&view.values, key, lookup))
+    }
+
+    /// The values of many keys at one moment, in a database with a map.
+    pub(crate) fn multi_get_mapped(
+        &self,
+        mapping: &Mapping,
+        keyspace: &KeyspaceState,
+        keys: &[&[u8]],
+        snapshot: Option<Seq>,
+    ) -> Result<Vec<Option<Value>>> {
+        let pin = snapshot.is_none().then(|| self.snapshots.take(&self.visible));
+        let snapshot = snapshot.or(pin.as_ref().map(SnapshotPin::seq)).unwrap_or_default();
+        let (view, lookups) = self.look_up_many_mapped(mapping, keyspace, keys, snapshot)?;
+        self.fold_many(&view, keyspace, lookups)
+    }
+
+    /// All that a view knows of many keys; the view, with the lookups, in which nothing is bare any
+    /// more. The snapshot is registered.
+    fn look_up_many_mapped<'a>(
+        &self,
+        mapping: &Mapping,
+        keyspace: &KeyspaceState,
+        keys: &[&'a [u8]],
+        snapshot: Seq,
+    ) -> Result<(Arc<View>, Vec<KeyLookup<'a>>)> {
+        for _ in 0..VIEWS_MAX {
+            let view = {
+                let (view, _) = self.moment(Some(snapshot));
+                Arc::clone(&view)
+            };
+            let of_key = |&key: &&'a [u8]| KeyLookup {
+                key,
+                hash: key_hash(key),
+                lookup: Lookup::new(snapshot),
+            };
+            let mut lookups: Vec<KeyLookup<'a>> = keys.iter().map(of_key).collect();
+            ask_memtables(&view, keyspace.id, &mut lookups);
+            match self.find_many_mapped(mapping, &view, keyspace, &mut lookups)? {
+                Mapped::Settled => return Ok((view, lookups)),
+                Mapped::Elsewhere => thread::yield_now(),
+                Mapped::Unknown => break,
+            }
+        }
+        Err(self.has_no_record(keys.first().copied().unwrap_or_default()))
+    }
+
+    fn find_many_mapped(
+        &self,
+        mapping: &Mapping,
+        view: &View,
+        keyspace: &KeyspaceState,
+        lookups: &mut [KeyLookup<'_>],
+    ) -> Result<Mapped> {
+        for KeyLookup { key, lookup, .. } in &mut *lookups {
+            if lookup.found.is_none() {
+                let key = mapping.key(keyspace.id, key);
+                let mapped = mapping.find_alone(view, keyspace, &key, lookup)?;
+                if let Some(Mapped::Elsewhere) = mapped {
+                    return Ok(Mapped::Elsewhere);
+                }
+            }
+        }
+        if let Some(index) = view.indexes.get(&keyspace.id)
+            && lookups.iter().any(|key| key.lookup.found.is_none())
+        {
+            index.multi_get(lookups)?;
+        }
+        for KeyLookup { key, lookup, .. } in lookups {
+            let mapped = mapping.settle(&view.values, &mapping.key(keyspace.id, key), lookup);
+            if mapped != Mapped::Settled {
+                return Ok(mapped);
+            }
+        }
+        Ok(Mapped::Settled)
+    }
+
+    /// The handle of a bare entry that a scan met, and the files that it leads into; the scan's
+    /// snapshot is registered.
+    pub(crate) fn handle_of_bare(
+        &self,
+        files: &mut Arc<ValueFiles>,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        snapshot: Seq,
+        seq: Seq,
+    ) -> Result<Handle> {
+        let Some(mapping) = &self.mapping else { return Err(self.has_no_record(key)) };
+        let located = mapping.key(keyspace, key);
+        for _ in 0..VIEWS_MAX {
+            match mapping.handle_of(files, &located, snapshot, seq) {
+                Ok(handle) => return Ok(handle),
+                Err(Mapped::Elsewhere) => {
+                    mark!("map_place_after_view");
+                    *files = Arc::clone(&self.view.load().values);
+                    thread::yield_now();
+                }
+                Err(_) => break,
+            }
+        }
+        Err(self.has_no_record(key))
+    }
+
+    /// What it means that nothing leads from a bare entry to its record.
+    pub(crate) fn has_no_record(&self, key: &[u8]) -> Error {
+        let key = key.escape_ascii();
+        let message = format!("the index has key \"{key}\", whose record no value file has");
+        Error::corruption(message).in_file(&self.dir)
+    }
+}
