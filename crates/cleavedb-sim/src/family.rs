@@ -25,11 +25,15 @@ pub fn model(budget: &Budget) -> Check<String> {
     Ok(format!("operations={operations} seeds={seeds} differences=0"))
 }
 
+/// The seed of the run that has the base form.
+const FIRST_SEED: u64 = 1;
+
 /// Crash states of random lists.
 pub fn crash(budget: &Budget) -> Check<String> {
     let total = Mutex::new(Figures::default());
     let seeds = spread(budget, "crash", 1, |seed| {
-        let form = if seed == budget.seed { Form::base() } else { Form::drawn(mix(seed)) };
+        // So that a seed says all of a run.
+        let form = if seed == FIRST_SEED { Form::base() } else { Form::drawn(mix(seed)) };
         let mut crasher = Crasher::new(form, Depth::FULL, seed);
         let outcome = crasher.run(&Generator::list(seed, Profile::crash(40)));
         lock(&total).add(&crasher.figures);
@@ -162,7 +166,8 @@ pub fn planted(seed: u64, seconds: u64, all: bool, only: Option<&str>) -> Check<
 }
 
 /// Marks that no seed can promise, with what meets them instead.
-const MET_ELSEWHERE: [(&str, &str); 34] = [
+const MET_ELSEWHERE: [(&str, &str); 35] = [
+    ("map_entry_range_deleted_in_replay", "a naive index that flushes in replay; the crash family"),
     ("map_flush_touched_again", "a flush that failed; seldom, in the faults family"),
     ("map_had_no_room", "stores are small here; a test of db fills a map"),
     ("gc_handle_beside_map", "as above"),

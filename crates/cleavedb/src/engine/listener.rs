@@ -141,7 +141,7 @@ impl Listener for EntryListener {
             self.bare_died += 1;
             // What something newer superseded was told of when that was flushed.
             if let Some(touching) = self.touching.as_ref().filter(|_| dead.is_covered) {
-                touching.take_out(self.keyspace, dead.key, dead.seq);
+                touching.take_out(self.keyspace, &dead);
             }
             return;
         }
@@ -159,7 +159,7 @@ impl Listener for EntryListener {
         if let Some(touching) = self.touching.as_ref().filter(|_| dead.is_covered)
             && !planted!("locator_keeps_range_deleted")
         {
-            touching.take_out(self.keyspace, dead.key, dead.seq);
+            touching.take_out(self.keyspace, &dead);
         }
         self.bytes_died += u64::from(handle.bytes);
         self.separated_died += 1;

@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::engine::locate::touching::{FlushedKey, LocatorTouching};
 use crate::engine::mapping::touching::MapTouching;
 use crate::engine::view::Frozen;
+use crate::index::Dead;
 use crate::values::file_table::ValueFiles;
 use crate::values::handle::Handle;
 
@@ -36,10 +37,10 @@ impl Touching {
     }
 
     /// A range delete kills the newest entry of a key.
-    pub(crate) fn take_out(&self, keyspace: KeyspaceId, key: &[u8], seq: Seq) {
+    pub(crate) fn take_out(&self, keyspace: KeyspaceId, dead: &Dead<'_>) {
         match self {
-            Self::Locator(touching) => touching.take_out(keyspace, key),
-            Self::Map(touching) => touching.forget(keyspace, key, seq),
+            Self::Locator(touching) => touching.take_out(keyspace, dead.key),
+            Self::Map(touching) => touching.forget(keyspace, dead),
         }
     }
 

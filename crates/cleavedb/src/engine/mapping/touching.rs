@@ -17,6 +17,7 @@ use crate::base::section::Section;
 use crate::base::sync::{Arc, Mutex};
 use crate::engine::locate::edit::LocatorEdit;
 use crate::engine::mapping::{Live, Mapping, count};
+use crate::index::Dead;
 use crate::memory::memtable::Memtable;
 use crate::values::handle::Handle;
 use crate::values::map::place::{Place, Snapshots};
@@ -160,16 +161,26 @@ impl MapTouching {
     }
 
     /// A range delete kills a bare entry (MT-3).
-    pub(crate) fn forget(&self, keyspace: KeyspaceId, key: &[u8], seq: Seq) {
-        let located = self.mapping.key(keyspace, key);
+    pub(crate) fn forget(&self, keyspace: KeyspaceId, dead: &Dead<'_>) {
+        let located = self.mapping.key(keyspace, dead.key);
         let mut guard = self.state.lock();
-        let State { moves, touched, bytes_died, .. } = &mut *guard;
+        let State { touches, moves, touched, bytes_died, .. } = &mut *guard;
         if moves.is_none() {
             *moves = Moves::begin(Arc::clone(&self.mapping.map));
         }
-        let Some(moves) = moves else { return };
+        let Some(moves) = moves else {
+            // The map is still to be loaded, and the log's replay flushes. What is loaded has the
+            // entry and not the range delete, which goes together with it.
+            let ended = Flushed { seq: dead.superseded_by, place: None };
+            if let Some(touches) = touches {
+                mark!("map_entry_range_deleted_in_replay");
+                *touched += 1;
+                let _ = touches.touch(&located, &[ended], &mut Vec::new());
+            }
+            return;
+        };
         let mut live = self.mapping.live.lock();
-        let Some(forgotten) = moves.forget(&located, seq) else { return };
+        let Some(forgotten) = moves.forget(&located, dead.seq) else { return };
         mark!("map_entry_range_deleted");
         *touched += 1;
         if forgotten.is_newest {
