@@ -20,6 +20,9 @@ use crate::index::flex::tree::parts::Part;
 use crate::io::disk::BatchRead;
 use crate::io::{DiskFile, Purpose};
 
+/// Largest number of a checkpoint: far more than can be written.
+const CHECKPOINT_MAX: u64 = 1 << 62;
+
 /// Bytes that may lie between two pages which are read in one piece: less than another read costs.
 const GAP_BYTES_MAX: u64 = 16 << 10;
 /// Bytes of one read, one page of more excepted.
@@ -89,6 +92,9 @@ fn load(
     read.map_err(|e| file.unread(e, root.offset))?;
     let proved = Page::open(&bytes, &context.owner, &root).and_then(|page| {
         let decoded = RootPage::decode(&page)?;
+        if page.header.checkpoint > CHECKPOINT_MAX {
+            return Err(Error::corruption("a checkpoint after which there is no number left"));
+        }
         Ok((page.header.checkpoint, decoded))
     });
     let (number, stated) = proved.map_err(|e| file.damaged(root.offset, e))?;
