@@ -1,6 +1,7 @@
 //! The locator between two openings: written at close, loaded shard by shard while reads are served
 //! already. Nothing depends on it: a checkpoint that is lost, damaged or outdated only leaves the
-//! first gets to the index.
+//! first gets to the index. The exact map is saved in the same way and loaded before the first read
+//! (`engine/mapping/rebuild`); without its checkpoint it is made anew.
 //!
 //! Invariants: SV-1 the edit that names a checkpoint is written only if no edit with touches came
 //! since its first shard was taken. SV-2 the file is durable before that edit. SV-3 a section is
@@ -124,7 +125,7 @@ impl Engine {
             return;
         }
         if let Err(error) = self.try_save_locator(table) {
-            tracing::warn!(%error, "the locator is not saved: it will be filled by reads");
+            tracing::warn!(%error, "the table in memory is not saved; opening goes without");
         }
     }
 
