@@ -19,6 +19,9 @@ pub struct Widths {
     /// Bytes of a piece of such a file, each with a checksum of its own: what a stream holds in
     /// memory.
     pub large_chunk_bytes: usize,
+    /// Bytes that a device read of neighbouring keys' values brings on average, from which on they
+    /// are in order well enough for scans.
+    pub value_order_bytes: u64,
     /// Bytes of a block of the file system: holes in value segments take whole ones.
     pub hole_block_bytes: u64,
     /// Bytes of unflushed log that force a flush, so that recovery is bounded.
@@ -68,6 +71,7 @@ impl Widths {
             value_tail_bytes: (memory_budget / 32).min(8 << 20) as usize,
             large_value_bytes: 8 << 20,
             large_chunk_bytes: 1 << 20,
+            value_order_bytes: 64 << 10,
             hole_block_bytes: 4096,
             replay_bytes_max: 512 << 20,
             manifest_bytes_max: 4 << 20,

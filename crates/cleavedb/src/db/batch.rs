@@ -334,7 +334,8 @@ impl Handle {
     pub(crate) fn write(&self, work: Work) -> Result<()> {
         self.check_writable()?;
         if work.count == 0 && !work.sync {
-            return self.engine.health.check_open();
+            // A stopped database acknowledges nothing, not even what changes nothing.
+            return self.engine.health.check_writable();
         }
         self.engine.make_room(work.payload.len() as u64)?;
         self.engine.commit(work)

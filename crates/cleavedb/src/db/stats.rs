@@ -180,6 +180,10 @@ pub struct CollectionStats {
     pub bytes_punched: u64,
     /// Records put again, or rewritten.
     pub records_moved: u64,
+    /// Records that compactions of the last level put in the order of their keys (`compact`).
+    pub records_relocated: u64,
+    /// Their bytes.
+    pub bytes_relocated: u64,
     /// Records met that were not their key's value any more.
     pub records_dead: u64,
     /// Records of those rewritten that are not their key's value any more, but a snapshot sees.
@@ -498,6 +502,8 @@ fn collection_of(engine: &Engine) -> CollectionStats {
         bytes_freed: figures.bytes_freed.load(Relaxed),
         bytes_punched: engine.io.meter.bytes_punched(Purpose::Collection),
         records_moved: figures.records_moved.load(Relaxed),
+        records_relocated: figures.records_relocated.load(Relaxed),
+        bytes_relocated: figures.bytes_relocated.load(Relaxed),
         records_dead: figures.records_dead.load(Relaxed),
         records_held: figures.records_held.load(Relaxed),
         races_lost: figures.races_lost.load(Relaxed),

@@ -17,6 +17,7 @@ mod novkv;
 mod novkv_damage;
 mod novkv_faults;
 mod novkv_reopen;
+mod relocation;
 mod reopen;
 mod scans;
 mod unified;

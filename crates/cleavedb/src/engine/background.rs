@@ -16,6 +16,7 @@ use crate::base::sync::{Arc, Condvar, Mutex};
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::metrics::Operation;
+use crate::engine::relocate::Relocations;
 use crate::engine::state::{Draft, Publication};
 use crate::index::{IndexJob, JobContext, KeyRange};
 use crate::io::executor::Priority;
@@ -311,11 +312,27 @@ impl Engine {
         if !stripes.is_empty() {
             mark!("compaction_with_snapshot");
         }
+        let relocations = self.begin_relocations(keyspace);
+        let outcome = self.compact_with(keyspace, job, stripes, relocations.as_ref());
+        if let Some(relocations) = relocations {
+            self.end_relocations(&relocations, &outcome);
+        }
+        outcome
+    }
+
+    fn compact_with(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        job: &mut dyn IndexJob,
+        stripes: Vec<Seq>,
+        relocations: Option<&Arc<Relocations>>,
+    ) -> Result<()> {
         let touching = self.touching_of_compaction(&stripes);
+        // All that a compaction meets is in the index.
+        let listeners = self.entry_listeners(SEQ_MAX, touching.clone());
         let context = JobContext {
             stripes,
-            // All that a compaction meets is in the index.
-            listeners: Arc::new(self.entry_listeners(SEQ_MAX, touching.clone())),
+            listeners: Arc::new(listeners.relocating(relocations.cloned())),
             cancelled: Arc::clone(&self.cancelled),
         };
         let prepared = job.run(&context)?;
@@ -543,7 +560,9 @@ impl Engine {
     ) -> Result<()> {
         self.check_readable(keyspace)?;
         self.flush_all()?;
-        let ticket = keyspace.index.request_compaction(range);
+        let orders = self.orders_values(keyspace);
+        self.relocation_full.store(false, Ordering::Release);
+        let ticket = keyspace.index.request_compaction(range, orders);
         self.schedule();
         self.wait_with_retries(None, || {
             self.health.check_writable()?;

@@ -18,8 +18,9 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::locate::touching::FlushedKey;
 use crate::engine::metrics::Metrics;
+use crate::engine::relocate::{Account, Relocation, Relocations};
 use crate::engine::touching::Touching;
-use crate::index::{Dead, Judged, Listener, ListenerFactory, Mended};
+use crate::index::{Dead, Judged, Listener, ListenerFactory, Mended, Passing};
 use crate::io::Purpose;
 use crate::io::meter::HeldMemory;
 use crate::values::drops::batch::FactBatch;
@@ -40,6 +41,8 @@ pub(crate) struct EntryListeners {
     indexed: Seq,
     /// What the locator or the map is told, where there is one.
     touching: Option<Touching>,
+    /// Puts values in order, where that is wanted.
+    relocations: Option<Arc<Relocations>>,
 }
 
 impl EntryListeners {
@@ -54,6 +57,7 @@ impl EntryListeners {
             strategy: Arc::clone(&self.strategy),
             indexed: self.indexed,
             touching: self.touching.clone(),
+            relocation: self.relocations.as_ref().map(|all| all.part(keyspace)),
             met: None,
             entries: 0,
             bytes: 0,
@@ -85,6 +89,7 @@ pub(crate) struct EntryListener {
     strategy: Arc<dyn Strategy>,
     indexed: Seq,
     touching: Option<Touching>,
+    relocation: Option<Relocation>,
     /// What the flush has of the key that is being judged.
     met: Option<FlushedKey>,
     entries: u64,
@@ -223,6 +228,20 @@ impl Listener for EntryListener {
         }
     }
 
+    fn orders(&self) -> bool {
+        self.relocation.is_some()
+    }
+
+    fn order(&mut self, entries: &mut [Passing]) -> Result<()> {
+        let Some((relocation, facts)) = self.relocation.as_mut().zip(self.facts.as_mut()) else {
+            return Ok(());
+        };
+        let mut account = Account { changes: &mut self.changes, facts };
+        relocation.order(entries, &mut account)?;
+        self.held.set(facts.memory_bytes() as u64);
+        Ok(())
+    }
+
     fn finish(&mut self) -> Result<Vec<Section>> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -235,7 +254,9 @@ impl Listener for EntryListener {
         }
         let figures = &self.metrics.collection;
         figures.bytes_died.fetch_add(self.bytes_died, Ordering::Relaxed);
-        let mut sections: Vec<Section> = self.changes.encode().into_iter().collect();
+        // First the new containers, then what is counted of their files.
+        let relocated = self.relocation.take().map(Relocation::finish).transpose()?.flatten();
+        let mut sections: Vec<Section> = relocated.into_iter().chain(self.changes.encode()).collect();
         if let Some(facts) = self.facts.take() {
             figures.facts.fetch_add(facts.facts(), Ordering::Relaxed);
             sections.extend(facts.encode());
@@ -259,6 +280,14 @@ impl Engine {
             hash: goes_by_facts.then(|| KeyedHash::new(&self.uuid)),
             indexed,
             touching,
+            relocations: None,
         }
+    }
+}
+
+impl EntryListeners {
+    /// The same, for a compaction that may put values in order.
+    pub(crate) fn relocating(self, relocations: Option<Arc<Relocations>>) -> Self {
+        Self { relocations, ..self }
     }
 }

@@ -32,6 +32,7 @@ pub(crate) mod metrics;
 pub(crate) mod pacing;
 pub(crate) mod read;
 pub(crate) mod reclaim;
+mod relocate;
 pub(crate) mod recover;
 pub(crate) mod replay;
 pub(crate) mod reserve;

@@ -189,6 +189,7 @@ impl Engine {
             large: LargeFiles::default(),
             value_tail: TailBuffer::new(widths.value_tail_bytes),
             value_context,
+            relocation_full: AtomicBool::new(false),
             strategy: state.strategy.strategy(),
             strategy_kind: state.strategy,
             manifest: Mutex::new(manifest),

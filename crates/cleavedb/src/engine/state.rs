@@ -76,6 +76,8 @@ pub(crate) struct Engine {
     pub(crate) value_tail: TailBuffer,
     /// What value files are given to work with.
     pub(crate) value_context: Arc<ValueContext>,
+    /// Set once a compaction that put values in order met a full disk, until it is asked for again.
+    pub(crate) relocation_full: AtomicBool,
     /// How separated values are kept.
     pub(crate) strategy: Arc<dyn Strategy>,
     /// Which one that is.

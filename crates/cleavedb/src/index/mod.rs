@@ -23,6 +23,7 @@ pub(crate) mod context;
 pub(crate) mod flex;
 pub(crate) mod lsm;
 pub(crate) mod naive;
+pub(crate) mod ordering;
 mod outputs;
 mod run_cursor;
 pub(crate) mod stripes;
@@ -32,6 +33,7 @@ pub(crate) mod testing;
 mod verify;
 
 pub(crate) use context::IndexContext;
+pub(crate) use ordering::Passing;
 
 /// Keys from `start` (inclusive) to `end` (exclusive); `None` is unbounded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,6 +105,16 @@ pub(crate) trait Listener: Send {
     fn version(&mut self, _version: &Judged<'_>) {}
     /// All versions of a key that there are have been judged.
     fn key_ended(&mut self, _key: &[u8]) {}
+    /// Whether survivors are to come through [`Listener::order`] before they are written.
+    fn orders(&self) -> bool {
+        false
+    }
+    /// Survivors, in their order, whose separated values may be put in the same order: what is to
+    /// be stored instead takes the place of the handle. Only for the last level, where all
+    /// versions of a key meet.
+    fn order(&mut self, _entries: &mut [Passing]) -> Result<()> {
+        Ok(())
+    }
     /// Facts to commit with the edit, and files the listener wrote.
     fn finish(&mut self) -> Result<Vec<Section>>;
 }
@@ -309,8 +321,9 @@ pub(crate) trait OrderedIndex: Send + Sync {
     fn install(&self, change: Box<dyn Any + Send>) -> Result<()>;
     /// The buckets beside the index have changed, durably.
     fn buckets_changed(&self) {}
-    /// Asks that everything in the range be compacted to the bottom; returns a ticket.
-    fn request_compaction(&self, range: KeyRange) -> u64;
+    /// Asks that everything in the range be compacted to the bottom, and, if `orders`, that what
+    /// the entries there name be put in their order; returns a ticket.
+    fn request_compaction(&self, range: KeyRange, orders: bool) -> u64;
     /// Whether the request is fulfilled.
     fn compaction_done(&self, ticket: u64) -> bool;
     /// How far behind background work is.

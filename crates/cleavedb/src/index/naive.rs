@@ -196,7 +196,7 @@ impl OrderedIndex for NaiveIndex {
         Ok(())
     }
 
-    fn request_compaction(&self, _range: KeyRange) -> u64 {
+    fn request_compaction(&self, _range: KeyRange, _orders: bool) -> u64 {
         0
     }
 

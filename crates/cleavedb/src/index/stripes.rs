@@ -202,6 +202,11 @@ impl<'a> Survivors<'a> {
         }
     }
 
+    /// Who hears of all this.
+    pub(crate) fn listener(&mut self) -> &mut dyn Listener {
+        self.listener
+    }
+
     /// Entries read so far.
     pub(crate) fn entries_in(&self) -> u64 {
         self.entries_in

@@ -62,6 +62,20 @@ impl Reach {
         let found = found.ok_or_else(|| has_not(self.table.path()))?;
         found_value(&self.table, wanted, &found, self.access.epoch)
     }
+
+    /// The record, out of what was read from `base` on.
+    pub(crate) fn record(
+        &self,
+        wanted: &Wanted<'_>,
+        owner: &SharedBytes,
+        base: u64,
+    ) -> Result<FoundRecord> {
+        if let Some(handle) = self.access.current {
+            return self.table.record_at(&Wanted { handle, ..*wanted }, owner, base);
+        }
+        let found = self.table.find_in(wanted, owner, base, self.range.clone())?;
+        found.ok_or_else(|| has_not(self.table.path()))
+    }
 }
 
 impl Container {

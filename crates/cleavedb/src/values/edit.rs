@@ -90,7 +90,8 @@ pub(crate) enum ValuesEdit {
     /// 7: files in force are in this container from here on, each with an epoch more than before;
     /// what they were in is not needed any more (rule R2).
     Rewritten(Arc<ContainerInfo>),
-    /// 8: in a snapshot: these files are in this container.
+    /// 8: these files, which no edit before has named, are in this container: in a snapshot, and
+    /// where compaction has put records in order.
     Held(Arc<ContainerInfo>),
 }
 

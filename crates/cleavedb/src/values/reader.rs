@@ -30,6 +30,7 @@ pub(crate) mod ahead;
 mod batch;
 mod large;
 pub(crate) mod located;
+pub(crate) mod records;
 
 /// Marks the number of a file in the place of a handle that a rewrite has outlived.
 const OUTLIVED: u64 = 1 << 63;

@@ -85,8 +85,8 @@ impl OrderedIndex for BucketedIndex {
         self.refresh();
     }
 
-    fn request_compaction(&self, range: KeyRange) -> u64 {
-        self.index.request_compaction(range)
+    fn request_compaction(&self, range: KeyRange, orders: bool) -> u64 {
+        self.index.request_compaction(range, orders)
     }
 
     fn compaction_done(&self, ticket: u64) -> bool {

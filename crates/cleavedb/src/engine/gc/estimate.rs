@@ -177,7 +177,7 @@ impl Engine {
         self.gc.state.lock().dangling = 0;
         let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();
         for keyspace in keyspaces {
-            keyspace.index.request_compaction(KeyRange::default());
+            keyspace.index.request_compaction(KeyRange::default(), false);
         }
         Ok(true)
     }

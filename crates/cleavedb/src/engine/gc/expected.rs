@@ -93,7 +93,7 @@ impl Engine {
     pub(super) fn ask_for_facts(self: &Arc<Self>, bytes_max: u64) {
         let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();
         let request = |keyspace: &Arc<KeyspaceState>| {
-            (keyspace.id, keyspace.index.request_compaction(KeyRange::default()))
+            (keyspace.id, keyspace.index.request_compaction(KeyRange::default(), false))
         };
         let tickets = keyspaces.iter().map(request).collect();
         let figures = &self.metrics.collection;

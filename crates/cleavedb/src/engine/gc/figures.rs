@@ -19,6 +19,10 @@ pub(crate) struct CollectionFigures {
     pub(crate) bytes_moved: AtomicU64,
     /// Records put again.
     pub(crate) records_moved: AtomicU64,
+    /// Records that compactions put in the order of their keys.
+    pub(crate) records_relocated: AtomicU64,
+    /// Their bytes.
+    pub(crate) bytes_relocated: AtomicU64,
     /// Records that were not their key's value any more.
     pub(crate) records_dead: AtomicU64,
     /// Bytes of records whose entries left the indexes.

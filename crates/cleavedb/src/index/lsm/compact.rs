@@ -22,6 +22,7 @@ use crate::index::lsm::pick::{Pick, PickKind};
 use crate::index::lsm::shape::{FileShape, Hull};
 use crate::index::lsm::version::{Version, VersionEdit};
 use crate::index::lsm::{LsmChange, Reservation, Shared};
+use crate::index::ordering::write_in_order;
 use crate::index::outputs::{KeySpan, OutputPlan, Outputs};
 use crate::index::run_cursor::RunCursor;
 use crate::index::stripes::{StripeRule, Survivors, surviving_tombstones};
@@ -224,6 +225,9 @@ impl LsmJob {
             cancelled: Some(&context.cancelled),
         };
         let mut survivors = Survivors::new(input, range.end.clone(), rule, &mut *listener);
+        if self.pick.orders && survivors.listener().orders() {
+            write_in_order(&mut survivors, &mut outputs)?;
+        }
         while survivors.advance()? {
             outputs.add(survivors.key(), survivors.seq(), survivors.kind(), survivors.value())?;
         }

@@ -280,14 +280,14 @@ impl OrderedIndex for LsmIndex {
         Ok(())
     }
 
-    fn request_compaction(&self, range: KeyRange) -> u64 {
+    fn request_compaction(&self, range: KeyRange, orders: bool) -> u64 {
         let mut plans = self.shared.plans.lock();
         let version = self.shared.current();
         let seq_limit: Seq =
             version.files().map(|(_, file)| file.meta.largest_seq).max().unwrap_or(0);
         plans.last_ticket += 1;
         let ticket = plans.last_ticket;
-        plans.manual.push(Manual { ticket, range, seq_limit });
+        plans.manual.push(Manual { ticket, range, seq_limit, orders });
         ticket
     }
 

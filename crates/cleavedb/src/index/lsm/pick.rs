@@ -58,6 +58,8 @@ pub(crate) struct Pick {
     pub(crate) hull: Hull,
     /// Keys at which the work is split into parts that can run side by side, ascending.
     pub(crate) splits: Vec<Vec<u8>>,
+    /// Whether what the surviving entries name is to be put in their order.
+    pub(crate) orders: bool,
 }
 
 /// The most urgent work, or `None` if the levels are in shape (or all due work is blocked).
@@ -200,6 +202,7 @@ fn intra_level0(shape: &Shape<'_>, score: f64, runs_min: usize) -> Option<Pick> 
         overlap: Vec::new(),
         hull,
         splits: Vec::new(),
+        orders: false,
     })
 }
 
@@ -303,7 +306,8 @@ fn merge(
     overlap.iter().for_each(|file| hull.cover(&file.hull));
     let splits = split::splits(shape, input_level, &inputs, &overlap, &hull);
     let kind = if moves { PickKind::Move } else { PickKind::Merge };
-    Pick { kind, reason, score, input_level, output_level, inputs, overlap, hull, splits }
+    let orders = false;
+    Pick { kind, reason, score, input_level, output_level, inputs, overlap, hull, splits, orders }
 }
 
 /// Whether a file is concerned by a request for the keys in `range` up to `seq_limit`.

@@ -203,7 +203,7 @@ impl Run {
             }
             Op::Compact(start, length) => {
                 let range = KeyRange { start: Some(key(start)), end: Some(key(start + length)) };
-                self.tickets.push(self.lsm.request_compaction(range));
+                self.tickets.push(self.lsm.request_compaction(range, false));
             }
             Op::Reopen(rolled) => self.reopen(rolled),
             Op::Sweep => self.world.sweep(),

@@ -44,6 +44,7 @@ pub(crate) fn tiny_widths() -> Widths {
         journal_segment_bytes: 1 << 16,
         value_segment_bytes: 4 << 10,
         value_tail_bytes: 2 << 10,
+        value_order_bytes: 256,
         large_value_bytes: 8 << 20,
         large_chunk_bytes: 1 << 20,
         hole_block_bytes: 4096,

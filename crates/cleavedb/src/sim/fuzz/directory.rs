@@ -120,6 +120,7 @@ pub(super) fn open(disk: &MemoryDisk) -> Result<(Db, Stepper)> {
         journal_segment_bytes: 16 << 10,
         value_segment_bytes: 16 << 10,
         value_tail_bytes: 4 << 10,
+        value_order_bytes: 256,
         large_value_bytes: 2 << 10,
         large_chunk_bytes: 1 << 10,
         manifest_bytes_max: 4 << 10,

@@ -53,10 +53,6 @@ impl FactBatch {
 
     /// Exactly this record was copied elsewhere out of the container that holds the file, and the
     /// edit's entries name the copy (rule R7).
-    #[cfg_attr(
-        not(any(test, feature = "sim")),
-        expect(dead_code, reason = "compaction moves no records yet")
-    )]
     pub(crate) fn add_moved(&mut self, file: FileId, keyspace: KeyspaceId, key: &[u8], seq: Seq) {
         self.put(FactKind::Moved, file, keyspace, key, seq);
     }

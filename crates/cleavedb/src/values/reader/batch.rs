@@ -213,7 +213,7 @@ pub(super) struct Way {
     /// The part.
     pub(super) range: Range<u64>,
     /// How to find it there; `None`: it is a segment's record.
-    reach: Option<Reach>,
+    pub(super) reach: Option<Reach>,
 }
 
 impl Way {

@@ -209,6 +209,17 @@ impl TableFile {
         owner: &SharedBytes,
         base: u64,
     ) -> Result<Value> {
+        let found = self.record_at(wanted, owner, base)?;
+        found.value().map_err(|e| damaged(&self.file, found.place.offset, e))
+    }
+
+    /// The record that [`TableFile::value_at`] takes its value from.
+    pub(crate) fn record_at(
+        &self,
+        wanted: &Wanted<'_>,
+        owner: &SharedBytes,
+        base: u64,
+    ) -> Result<FoundRecord> {
         let place = TablePlace { offset: wanted.handle.offset, bytes: wanted.handle.bytes };
         let found = self.prove(owner, (place.offset - base) as usize, place.offset)?;
         let record = found.record().map_err(|e| damaged(&self.file, place.offset, e))?;
@@ -217,7 +228,7 @@ impl TableFile {
             let message = format!("the record is of another entry (seq {seq} of file {file})");
             return Err(damaged(&self.file, place.offset, Error::corruption(message)));
         }
-        found.value().map_err(|e| damaged(&self.file, place.offset, e))
+        Ok(found)
     }
 
     /// The record at an offset, which is all that a locator knows of it, out of what was read from

@@ -202,8 +202,12 @@ impl ValueTableWriter {
         Ok(TablePlace { offset, bytes: bytes as u32 })
     }
 
+    /// Number of the container.
+    pub(crate) fn container(&self) -> FileId {
+        self.container
+    }
+
     /// Length of the file if it were finished now, roughly.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for who bounds what a table takes"))]
     pub(crate) fn estimated_bytes(&self) -> u64 {
         self.position + (self.index.len() + self.sources.len() * 8 + TRAILER_BYTES) as u64
     }

@@ -6,7 +6,7 @@
 use crate::base::entry::Seq;
 use crate::base::sync::Arc;
 use crate::index::KeyRange;
-use crate::index::lsm::pick::{INPUT_TABLES_MAX, Pick, from_level0, is_concerned, merge};
+use crate::index::lsm::pick::{INPUT_TABLES_MAX, Pick, PickKind, from_level0, is_concerned, merge};
 use crate::index::lsm::shape::{FileShape, Hull, LAST_LEVEL, Shape, Targets};
 
 /// A request.
@@ -17,6 +17,9 @@ pub(crate) struct Manual {
     pub(crate) range: KeyRange,
     /// Newest seq in the index when it was asked for.
     pub(crate) seq_limit: Seq,
+    /// Whether what the entries of the last level name is to be put in their order: then all of
+    /// its files are rewritten once.
+    pub(crate) orders: bool,
 }
 
 /// What a request needs next.
@@ -44,24 +47,34 @@ pub(crate) fn manual_step(shape: &Shape<'_>, manual: &Manual) -> ManualStep {
         }
         let targets = Targets::new(&shape.level_bytes(), shape.widths);
         return match from_level0(shape, &targets, inputs, "manual", SCORE) {
-            Some(pick) => ManualStep::Work(pick),
+            Some(pick) => ManualStep::Work(manual.ordering(pick)),
             None => ManualStep::Blocked,
         };
     }
     for level in 1..=LAST_LEVEL {
         let stale = |file: &Arc<FileShape>| {
             concerned(file)
-                && (level < LAST_LEVEL || (file.is_unclean() && file.tick < manual.ticket))
+                && (level < LAST_LEVEL
+                    || ((file.is_unclean() || manual.orders) && file.tick < manual.ticket))
         };
         if !shape.level(level).iter().any(stale) {
             continue;
         }
         return match next_group(shape, level, stale) {
-            Some(pick) => ManualStep::Work(pick),
+            Some(pick) => ManualStep::Work(manual.ordering(pick)),
             None => ManualStep::Blocked,
         };
     }
     ManualStep::Done
+}
+
+impl Manual {
+    /// Work for the request, which orders values where it reaches the last level.
+    fn ordering(&self, pick: Pick) -> Pick {
+        let orders = self.orders && pick.output_level == LAST_LEVEL;
+        let kind = if orders { PickKind::Merge } else { pick.kind };
+        Pick { orders, kind, ..pick }
+    }
 }
 
 /// The first free group of neighbouring files that the request concerns.

@@ -132,7 +132,7 @@ fn answer(case: &Case) -> String {
         parallelism: 2,
     };
     if let Some(range) = case.manual.clone() {
-        let manual = Manual { ticket: 1, range, seq_limit: 100 };
+        let manual = Manual { ticket: 1, range, seq_limit: 100, orders: false };
         return match manual_step(&shape, &manual) {
             ManualStep::Done => "done".to_owned(),
             ManualStep::Blocked => "blocked".to_owned(),

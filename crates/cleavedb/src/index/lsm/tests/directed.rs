@@ -65,7 +65,7 @@ impl Fixture {
     }
 
     fn compact(&self, range: KeyRange, stripes: &[Seq]) {
-        let ticket = self.index.request_compaction(range);
+        let ticket = self.index.request_compaction(range, false);
         self.settle(stripes);
         assert!(self.index.compaction_done(ticket));
     }
@@ -329,7 +329,7 @@ fn threads_flush_compact_and_read_together() {
         for round in 0..60 {
             fixture.puts((0..100).filter(|number| number % 4 == round % 4));
         }
-        let all = index.request_compaction(KeyRange::default());
+        let all = index.request_compaction(KeyRange::default(), false);
         while !index.compaction_done(all) {
             std::thread::yield_now();
         }

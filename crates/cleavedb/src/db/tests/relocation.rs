@@ -1,0 +1,125 @@
+//! Values put in the order of their keys by `compact`, seen from outside.
+
+use super::collection::{Model, apart, assert_shows, assert_sound, key, put, reclaim, widths};
+use super::novkv::{assert_no_stray, engine_of, try_open};
+use super::*;
+use crate::StrategyKind;
+use crate::base::widths::Widths;
+use crate::io::memory_disk::CrashMode;
+use crate::io::Purpose;
+
+const KINDS: [StrategyKind; 2] = [StrategyKind::Unified, StrategyKind::Novkv];
+const KEYS: u32 = 3_000;
+
+/// A read of some twenty values is a good one.
+fn scattered() -> Widths {
+    let (value_segment_bytes, value_order_bytes) = (64 << 10, 2 << 10);
+    Widths { value_segment_bytes, value_order_bytes, locator_shard_bits: 1, ..widths() }
+}
+
+fn open(disk: &MemoryDisk, kind: StrategyKind) -> Db {
+    try_open(world(disk), small().strategy(kind), scattered()).unwrap()
+}
+
+/// Puts all keys in an order that has nothing to do with theirs.
+fn put_scattered(keyspace: &Keyspace, model: &mut Model, round: u32) {
+    (0..KEYS).for_each(|number| put(keyspace, model, number * 121 % KEYS, round));
+}
+
+/// Device reads of a scan over everything.
+fn reads_of_scan(db: &Db, keyspace: &Keyspace, model: &Model) -> u64 {
+    let before = engine_of(db).io.meter.read_calls(Purpose::Read);
+    assert_eq!(pairs(keyspace.iter()).len(), model.len());
+    engine_of(db).io.meter.read_calls(Purpose::Read) - before
+}
+
+#[test]
+fn compact_puts_values_in_the_order_of_their_keys() {
+    for kind in KINDS {
+        let disk = MemoryDisk::new();
+        let db = open(&disk, kind);
+        let keyspace = apart(&db);
+        let mut model = Model::new();
+        put_scattered(&keyspace, &mut model, 0);
+        db.flush().unwrap();
+        let before = reads_of_scan(&db, &keyspace, &model);
+        db.compact().unwrap();
+        db.wait_idle().unwrap();
+        let done = db.stats().collection;
+        assert_eq!(done.records_relocated, u64::from(KEYS), "{kind:?}: {done:?}");
+        assert!(done.bytes_relocated > u64::from(KEYS) * 60, "{kind:?}: {done:?}");
+        let after = reads_of_scan(&db, &keyspace, &model);
+        assert!(after * 4 < before, "{kind:?}: {after} reads after {before}");
+        assert_shows(&keyspace, &model);
+        assert_sound(&db);
+        // What they were in is gone.
+        let named = db.stats().values;
+        assert!(named.live_bytes * 3 / 2 > named.file_bytes, "{kind:?}: {named:?}");
+        // What is in order stays where it is.
+        db.compact().unwrap();
+        assert_eq!(db.stats().collection.records_relocated, u64::from(KEYS), "{kind:?}");
+        assert_no_stray(&db, &disk);
+    }
+}
+
+#[test]
+fn what_was_relocated_is_there_after_a_crash_and_can_be_overwritten() {
+    for kind in KINDS {
+        let disk = MemoryDisk::new();
+        let mut model = Model::new();
+        let db = open(&disk, kind);
+        put_scattered(&apart(&db), &mut model, 0);
+        db.compact().unwrap();
+        assert!(db.stats().collection.records_relocated > 0);
+        let disk = disk.crash_image(CrashMode::None, 0);
+        let db = open(&disk, kind);
+        let keyspace = apart(&db);
+        assert_shows(&keyspace, &model);
+        for round in 1..4 {
+            (0..KEYS).step_by(3).for_each(|number| put(&keyspace, &mut model, number, round));
+            db.flush().unwrap();
+            reclaim(&db);
+            assert_shows(&keyspace, &model);
+        }
+        db.compact().unwrap();
+        assert_shows(&keyspace, &model);
+        keyspace.delete_range(key(0)..key(9999)).unwrap();
+        db.compact().unwrap();
+        db.wait_idle().unwrap();
+        assert_shows(&keyspace, &Model::new());
+        assert_sound(&db);
+        assert_eq!(db.stats().collection.facts_waiting, 0, "{kind:?}");
+        assert_no_stray(&db, &disk);
+    }
+}
+
+#[test]
+fn a_snapshot_and_an_iterator_of_before_see_what_they_saw() {
+    for kind in KINDS {
+        let disk = MemoryDisk::new();
+        let db = open(&disk, kind);
+        let keyspace = apart(&db);
+        let mut model = Model::new();
+        put_scattered(&keyspace, &mut model, 0);
+        db.flush().unwrap();
+        let snapshot = db.snapshot();
+        let old = model.clone();
+        let mut walk = keyspace.iter();
+        let first = walk.next().unwrap().unwrap();
+        assert_eq!(&*first.0, key(0).as_bytes());
+        put_scattered(&keyspace, &mut model, 1);
+        db.compact().unwrap();
+        reclaim(&db);
+        let seen: Vec<String> = pairs(snapshot.range::<&str>(&keyspace, ..));
+        let wanted: Vec<String> = old.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        assert_eq!(seen, wanted, "{kind:?}");
+        assert_eq!(pairs(walk), wanted[1..], "{kind:?}");
+        assert!(db.stats().collection.records_relocated > u64::from(KEYS), "{kind:?}");
+        assert_shows(&keyspace, &model);
+        drop(snapshot);
+        db.compact().unwrap();
+        reclaim(&db);
+        assert_shows(&keyspace, &model);
+        assert_sound(&db);
+    }
+}
