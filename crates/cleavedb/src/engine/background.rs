@@ -388,6 +388,7 @@ impl Engine {
         self.remove_obsolete();
         self.deltas.trim();
         self.balance_memory();
+        self.order_scattered();
         if !self.health.is_stopped() {
             if self.logs.has_unsynced() && !self.settings.sync_interval.is_zero() {
                 // A failure has stopped the database already; the next writer is told.
@@ -576,6 +577,7 @@ impl Engine {
     /// Waits until no background work is due.
     pub(crate) fn wait_idle(self: &Arc<Self>) -> Result<()> {
         self.gc.look_anew();
+        self.order_scattered();
         self.schedule();
         self.wait_with_retries(None, || {
             self.health.check_writable()?;

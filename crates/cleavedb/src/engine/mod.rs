@@ -38,6 +38,7 @@ pub(crate) mod replay;
 pub(crate) mod reserve;
 pub(crate) mod room;
 pub(crate) mod scan;
+mod scattered;
 pub(crate) mod settings;
 pub(crate) mod snapshots;
 pub(crate) mod state;

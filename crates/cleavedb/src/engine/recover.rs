@@ -40,6 +40,7 @@ use crate::engine::mapping::Mapping;
 use crate::engine::metrics::Metrics;
 use crate::engine::reserve::Reserve;
 use crate::engine::room::PressureGauge;
+use crate::engine::scattered::Scattered;
 use crate::engine::settings::{Deltas, KeyspaceSettings, Settings};
 use crate::engine::snapshots::Snapshots;
 use crate::engine::state::{EngineEdit, Publication};
@@ -189,6 +190,7 @@ impl Engine {
             large: LargeFiles::default(),
             value_tail: TailBuffer::new(widths.value_tail_bytes),
             value_context,
+            scattered: Scattered::default(),
             relocation_full: AtomicBool::new(false),
             strategy: state.strategy.strategy(),
             strategy_kind: state.strategy,

@@ -33,15 +33,15 @@ use crate::values::file::{ValueContext, ValueFile};
 use crate::values::file_table::ValueFiles;
 use crate::values::handle::Handle;
 use crate::values::locator::place::Place;
-use crate::values::reader::records::{RecordsPlan, StoredRecord};
+use crate::values::reader::records::StoredRecord;
 use crate::values::reader::{ValueReader, Wanted};
 use crate::values::ref_changes::RefChanges;
 use crate::values::strategy::{Collects, Strategy};
 use crate::values::table::writer::{GROUP_BYTES, ValueTableOptions, ValueTableWriter};
 use crate::values::tail_buffer::TailBuffer;
 
-/// Records this part of what makes a good read apart are read in one piece.
-const GAP_PART: u64 = 16;
+/// Records this part of a good read apart are read in one piece, as a scan does.
+const GAP_PART: u64 = 4;
 
 /// Bytes of records that are read together, at most, one record excepted.
 const READ_BYTES: u64 = 4 << 20;
@@ -181,7 +181,8 @@ impl Relocation {
             .collect();
         let gap_bytes = all.order_bytes / GAP_PART;
         let plan = reader.plan_records(&wanted, gap_bytes, Purpose::Compaction);
-        if is_ordered(&plan, all.order_bytes) {
+        // One more where a container ends among them.
+        if plan.needless_reads(all.order_bytes) <= 1 {
             mark!("values_in_order_already");
             return Ok(());
         }
@@ -298,11 +299,6 @@ impl Relocation {
     }
 }
 
-/// Whether a scan would find these records side by side, or each worth a read of its own.
-fn is_ordered(plan: &RecordsPlan, order_bytes: u64) -> bool {
-    plan.pieces() <= 1 || (plan.pieces() as u64).saturating_mul(order_bytes) <= plan.bytes()
-}
-
 impl Engine {
     /// Whether `compact` is to put the values of a keyspace in order.
     pub(crate) fn orders_values(&self, keyspace: &KeyspaceState) -> bool {
@@ -357,7 +353,7 @@ impl Engine {
         }
     }
 
-    fn relocation_found_full(&self) -> bool {
+    pub(crate) fn relocation_found_full(&self) -> bool {
         self.relocation_full.load(Ordering::Acquire)
     }
 }

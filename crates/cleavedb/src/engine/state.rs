@@ -28,6 +28,7 @@ use crate::engine::mapping::Mapping;
 use crate::engine::metrics::Metrics;
 use crate::engine::reserve::Reserve;
 use crate::engine::room::PressureGauge;
+use crate::engine::scattered::Scattered;
 use crate::engine::settings::Settings;
 use crate::engine::snapshots::Snapshots;
 use crate::engine::timer::Timer;
@@ -76,6 +77,8 @@ pub(crate) struct Engine {
     pub(crate) value_tail: TailBuffer,
     /// What value files are given to work with.
     pub(crate) value_context: Arc<ValueContext>,
+    /// What scans have paid for values that stand apart.
+    pub(crate) scattered: Scattered,
     /// Set once a compaction that put values in order met a full disk, until it is asked for again.
     pub(crate) relocation_full: AtomicBool,
     /// How separated values are kept.

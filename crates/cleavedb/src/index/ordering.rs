@@ -10,8 +10,9 @@ use crate::base::error::Result;
 use crate::index::outputs::Outputs;
 use crate::index::stripes::Survivors;
 
-/// Entries handed over together: enough to keep a device's queue full.
-const BATCH_ENTRIES: usize = 512;
+/// Entries handed over together: what a scan reads ahead at a time, which keeps a device's queue
+/// full.
+const BATCH_ENTRIES: usize = 64;
 
 /// Bytes of keys and values, at most.
 const BATCH_BYTES: usize = 1 << 20;

@@ -123,3 +123,27 @@ fn a_snapshot_and_an_iterator_of_before_see_what_they_saw() {
         assert_sound(&db);
     }
 }
+
+#[test]
+fn scans_that_pay_for_scattered_values_have_them_put_in_order() {
+    for kind in KINDS {
+        let disk = MemoryDisk::new();
+        let db = open(&disk, kind);
+        let keyspace = apart(&db);
+        let mut model = Model::new();
+        put_scattered(&keyspace, &mut model, 0);
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        let mut passes = Vec::new();
+        for _ in 0..6 {
+            passes.push(reads_of_scan(&db, &keyspace, &model));
+            db.wait_idle().unwrap();
+        }
+        let (first, last) = (passes[0], passes[5]);
+        assert!(last * 4 < first, "{kind:?}: {passes:?}");
+        // Once is enough.
+        assert_eq!(db.stats().collection.records_relocated, u64::from(KEYS), "{kind:?}");
+        assert_shows(&keyspace, &model);
+        assert_sound(&db);
+    }
+}

@@ -340,6 +340,11 @@ impl VisibleCursor {
             pairs.iter().filter_map(|p| p.wanted(self.keyspace)).collect();
         debug_assert_eq!(wanted.len(), places);
         let values = self.engine.value_reader(&self.files).begin(&wanted, Purpose::Read);
+        if let (Some(first), Some(last)) = (wanted.first(), wanted.last()) {
+            let reads = values.needless_reads(self.engine.widths.value_order_bytes);
+            let ends = if forward { (first.key, last.key) } else { (last.key, first.key) };
+            self.engine.note_scattered(self.keyspace, reads, ends);
+        }
         let memory_bytes = own_bytes + values.memory_bytes();
         (Window { pairs, values, memory_bytes }, end)
     }

@@ -16,7 +16,7 @@ use crate::io::Purpose;
 use crate::io::disk::ReadsUnderWay;
 use crate::memory::cache_entry::CachedValue;
 use crate::values::file::ValueFile;
-use crate::values::reader::batch::{Piece, PieceBytes, Way, conclude, join, prepare};
+use crate::values::reader::batch::{Cost, Piece, PieceBytes, Way, conclude, join, prepare};
 use crate::values::reader::large::read_whole;
 use crate::values::reader::{Home, ValueReader, Wanted, damaged, value_of};
 
@@ -143,6 +143,11 @@ impl ValuesAhead {
 
     fn piece(&self, at: usize, way: usize) -> Option<(&Piece, &PieceBytes, &Way)> {
         Some((self.pieces.get(at)?, self.brought.get(at)?, self.ways.get(way)?))
+    }
+
+    /// What these values cost more than if they stood side by side ([`Cost::needless`]).
+    pub(crate) fn needless_reads(&self, order_bytes: u64) -> u64 {
+        Cost::of(&self.pieces, &self.ways).needless(order_bytes)
     }
 
     /// Memory that the reads take.

@@ -240,6 +240,35 @@ impl Home<'_> {
     }
 }
 
+/// What it costs to read records that are wanted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cost {
+    /// Device reads.
+    reads: u64,
+    /// Their bytes.
+    bytes: u64,
+    /// Those of the records themselves.
+    record_bytes: u64,
+}
+
+impl Cost {
+    pub(super) fn of<'a>(pieces: &[Piece], ways: impl IntoIterator<Item = &'a Way>) -> Self {
+        Self {
+            reads: pieces.len() as u64,
+            bytes: pieces.iter().map(|piece| piece.end - piece.offset).sum(),
+            record_bytes: ways.into_iter().map(|way| way.range.end - way.range.start).sum(),
+        }
+    }
+
+    /// By how many reads they are dearer than if the records stood side by side, each read bringing
+    /// `order_bytes` of them; to transfer so many is taken to cost as much as a read.
+    pub(super) fn needless(&self, order_bytes: u64) -> u64 {
+        let order_bytes = order_bytes.max(1);
+        let least = self.record_bytes.div_ceil(order_bytes).saturating_mul(2);
+        (self.reads + self.bytes / order_bytes).saturating_sub(least)
+    }
+}
+
 /// The pieces that bring all of these, which stand in the order of their places; records at most
 /// `gap_bytes_max` apart go into one.
 pub(super) fn join<'a>(sorted: impl Iterator<Item = &'a Way>, gap_bytes_max: u64) -> Vec<Piece> {

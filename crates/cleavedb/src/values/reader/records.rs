@@ -8,7 +8,7 @@ use crate::base::error::{Error, Result};
 use crate::base::value::SharedBytes;
 use crate::io::Purpose;
 use crate::log::separated::SeparatedRecord;
-use crate::values::reader::batch::{Piece, Way, conclude, join, prepare};
+use crate::values::reader::batch::{Cost, Piece, Way, conclude, join, prepare};
 use crate::values::reader::{ValueReader, Wanted, damaged};
 use crate::values::table::reader::FoundRecord;
 
@@ -56,9 +56,9 @@ pub(crate) struct RecordsPlan {
 }
 
 impl RecordsPlan {
-    /// Device reads that bring all of them.
-    pub(crate) fn pieces(&self) -> usize {
-        self.pieces.len()
+    /// What these records cost more than if they stood side by side ([`Cost::needless`]).
+    pub(crate) fn needless_reads(&self, order_bytes: u64) -> u64 {
+        Cost::of(&self.pieces, self.ways.iter().map(|(_, way)| way)).needless(order_bytes)
     }
 
     /// Bytes of these reads.
