@@ -256,7 +256,8 @@ impl Listener for EntryListener {
         figures.bytes_died.fetch_add(self.bytes_died, Ordering::Relaxed);
         // First the new containers, then what is counted of their files.
         let relocated = self.relocation.take().map(Relocation::finish).transpose()?.flatten();
-        let mut sections: Vec<Section> = relocated.into_iter().chain(self.changes.encode()).collect();
+        let mut sections: Vec<Section> =
+            relocated.into_iter().chain(self.changes.encode()).collect();
         if let Some(facts) = self.facts.take() {
             figures.facts.fetch_add(facts.facts(), Ordering::Relaxed);
             sections.extend(facts.encode());

@@ -303,7 +303,9 @@ impl Engine {
     /// Whether `compact` is to put the values of a keyspace in order.
     pub(crate) fn orders_values(&self, keyspace: &KeyspaceState) -> bool {
         let goes_by_facts = matches!(self.strategy.collection(), Collects::Facts);
-        goes_by_facts && keyspace.placement.separate_at.is_some() && self.view.load().values.are_named()
+        goes_by_facts
+            && keyspace.placement.separate_at.is_some()
+            && self.view.load().values.are_named()
     }
 
     /// The relocation of a compaction that is about to begin, should it be one that orders values.

@@ -5,8 +5,8 @@ use super::novkv::{assert_no_stray, engine_of, try_open};
 use super::*;
 use crate::StrategyKind;
 use crate::base::widths::Widths;
-use crate::io::memory_disk::CrashMode;
 use crate::io::Purpose;
+use crate::io::memory_disk::CrashMode;
 
 const KINDS: [StrategyKind; 2] = [StrategyKind::Unified, StrategyKind::Novkv];
 const KEYS: u32 = 3_000;

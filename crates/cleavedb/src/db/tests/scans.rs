@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::novkv::engine_of;
 use super::*;
 use crate::base::sync::thread;
 use crate::base::widths::Widths;
 use crate::db::handle::Handle;
 use crate::engine::Engine;
+use crate::io::Purpose;
 use crate::io::fault_disk::{CallKind, Fault, FaultDisk, FaultPlan};
 use crate::io::seeded::Seeded;
 use crate::{Cursor, Durability, ErrorKind, Value};
@@ -236,12 +238,12 @@ fn no_more_is_read_ahead_than_was_taken() {
     };
     let take = |count| assert_eq!(keyspace.iter().take(count).count(), count);
     assert_eq!(step(&|| take(1)), (0, 0));
-    assert_eq!(step(&|| take(2)), (0, 0));
+    assert_eq!(step(&|| take(2)), (1, 0), "the second alone, too");
     let (begun, unused) = step(&|| take(10));
-    assert_eq!((begun, unused), (8, 0), "two alone, eight together");
+    assert_eq!((begun, unused), (9, 0), "two alone, eight together");
     let (begun, unused) = step(&|| take(50));
-    assert!(begun == 48 + unused && unused <= 50, "{begun} {unused}");
-    assert_eq!(step(&|| take(1000)), (998, 0));
+    assert!(begun == 49 + unused && unused <= 50, "{begun} {unused}");
+    assert_eq!(step(&|| take(1000)), (999, 0));
     // A seek lets go of what was ahead.
     let (begun, unused) = step(&|| {
         let mut cursor = keyspace.cursor().unwrap();
@@ -253,12 +255,36 @@ fn no_more_is_read_ahead_than_was_taken() {
         cursor.seek(key(5)).unwrap();
         assert_eq!(cursor.key(), Some(&*key(5)));
     });
-    assert!((64..=256).contains(&unused) && begun == 599 + unused, "{begun} {unused}");
+    assert!((64..=256).contains(&unused) && begun == 600 + unused, "{begun} {unused}");
     assert_eq!(db.memory_usage()["iterators"], 0);
     // Nothing is read for keys alone, for guards nobody asks, and where nothing shall be ahead.
     assert_eq!(step(&|| assert_eq!(keyspace.iter().keys().count(), 1000)), (0, 0));
     assert_eq!(step(&|| assert_eq!(keyspace.iter().guards().count(), 1000)), (0, 0));
     assert_eq!(step(&|| assert_eq!(keyspace.iter().prefetch(false).count(), 1000)), (0, 0));
+}
+
+#[test]
+fn what_stands_side_by_side_is_read_at_once() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    let keyspace = apart(&db);
+    (0..1000).for_each(|number| keyspace.put(key(number), long(number, 0)).unwrap());
+    db.flush().unwrap();
+    let reads = || engine_of(&db).io.meter.read_calls(Purpose::Read);
+    for backward in [false, true] {
+        let walk = |count: usize| match backward {
+            false => assert_eq!(keyspace.iter().take(count).count(), count),
+            true => assert_eq!(keyspace.iter().rev().take(count).count(), count),
+        };
+        // Blocks of the index are cached from here on.
+        walk(60);
+        let before = reads();
+        walk(60);
+        let made = reads() - before;
+        // One for the first value, unless it is kept, and one for the rest, or two where a segment
+        // ends.
+        assert!((1..=3).contains(&made), "{made} reads");
+    }
 }
 
 #[test]

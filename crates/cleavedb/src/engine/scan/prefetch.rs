@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use crate::base::entry::KeyspaceId;
+use crate::base::entry::{FileId, KeyspaceId};
 use crate::base::error::Result;
 use crate::base::marks::mark;
 use crate::base::sync::atomic::Ordering;
@@ -24,8 +24,16 @@ use crate::values::handle::Handle;
 use crate::values::reader::Wanted;
 use crate::values::reader::ahead::ValuesAhead;
 
-/// Separated values read one by one before steps in one direction are taken for a run.
+/// Separated values that the user has taken before steps in one direction are taken for a run. Up
+/// to there only what stands side by side with the wanted value is read ahead.
 const RUN_MIN: usize = 2;
+
+/// Values that stand side by side are read ahead up to so many bytes, whatever their number: a read
+/// of that length takes about as long as two short ones.
+const SIDE_BY_SIDE_BYTES: u64 = 64 << 10;
+
+/// Values at most so far apart stand side by side.
+const SIDE_BY_SIDE_GAP_BYTES: u64 = 4 << 10;
 
 /// Fewest and most pairs ahead: from what makes a batch worth its calls, to some times the depth
 /// at which the device is at its limit.
@@ -53,6 +61,23 @@ struct Place {
     handle: Handle,
 }
 
+/// Where in which file a value stands.
+#[derive(Clone, Copy)]
+struct Side {
+    container: FileId,
+    start: u64,
+    end: u64,
+}
+
+impl Side {
+    /// Whether it stands side by side with the one before it in the walk.
+    fn follows(&self, before: &Self, forward: bool) -> bool {
+        let (low, high) = if forward { (before, self) } else { (self, before) };
+        let gap = high.start.checked_sub(low.end);
+        self.container == before.container && gap.is_some_and(|gap| gap <= SIDE_BY_SIDE_GAP_BYTES)
+    }
+}
+
 /// Pairs whose values were begun together.
 struct Window {
     pairs: VecDeque<Pair>,
@@ -63,6 +88,8 @@ struct Window {
 /// What is known of the pairs behind the current one.
 struct Ahead {
     windows: VecDeque<Window>,
+    /// The pair behind the last window, which was looked at but not begun.
+    next: Option<Pair>,
     /// How the walk ends behind the last window, if it is known: with an error or the range.
     end: Option<Result<()>>,
     /// The pair that the user stands on.
@@ -194,10 +221,11 @@ impl ScanCursor {
             }
         } else if self.ahead.is_some() {
             return self.deliver();
-        } else if self.how.prefetch && self.run >= RUN_MIN {
+        } else if self.how.prefetch && self.run > 0 {
             let held = HeldMemory::new(&self.pairs.engine.io.meter, Purpose::Read);
             let windows = VecDeque::new();
-            self.ahead = Some(Box::new(Ahead { windows, end: None, current: None, held }));
+            let ahead = Ahead { windows, next: None, end: None, current: None, held };
+            self.ahead = Some(Box::new(ahead));
             return self.deliver();
         }
         self.advance(forward)?;
@@ -275,7 +303,7 @@ impl ScanCursor {
     /// Takes pairs and begins their reads, if it is time to (P3).
     fn gather(&mut self) {
         let Some(ahead) = self.ahead.as_mut() else { return };
-        if ahead.end.is_some() {
+        if ahead.end.is_some() && ahead.next.is_none() {
             return;
         }
         let pairs: usize = ahead.windows.iter().map(|window| window.pairs.len()).sum();
@@ -284,7 +312,10 @@ impl ScanCursor {
         let pairs_max = (self.run + 1).next_power_of_two() / 2;
         let pairs_max = pairs_max.clamp(AHEAD_PAIRS_MIN, AHEAD_PAIRS_MAX);
         // In quarters, so that reads are under way all the time.
-        let step = (pairs_max / 4).max(AHEAD_PAIRS_MIN);
+        let step = match self.run < RUN_MIN {
+            true => 1,
+            false => (pairs_max / 4).max(AHEAD_PAIRS_MIN),
+        };
         let bytes_step = self.bytes_max / 4;
         let has_room = pairs + step <= pairs_max && bytes + bytes_step <= self.bytes_max;
         let is_time = pairs == 0 || has_room;
@@ -292,49 +323,65 @@ impl ScanCursor {
             return;
         }
         let forward = self.forward;
-        let (window, end) = self.pairs.window(forward, step, bytes_step);
+        let from = Behind { next: ahead.next.take(), end: ahead.end.take() };
+        let (window, behind) = self.pairs.window(forward, step, bytes_step, from);
         let prefetched = window.pairs.iter().filter(|pair| pair.place.is_some()).count() as u64;
         self.pairs.engine.metrics.values_prefetched.fetch_add(prefetched, Ordering::Relaxed);
         ahead.held.set(bytes + window.memory_bytes);
         ahead.windows.push_back(window);
-        ahead.end = end;
+        (ahead.next, ahead.end) = (behind.next, behind.end);
     }
 }
 
+/// What is known of the walk behind a window.
+struct Behind {
+    /// The next pair, which was looked at but not begun.
+    next: Option<Pair>,
+    /// How the walk ends behind that, if it does.
+    end: Option<Result<()>>,
+}
+
 impl VisibleCursor {
-    /// Takes up to `pairs_max` pairs of about `bytes_max` bytes, at least one, and begins the reads
-    /// of their values. Beside them, how the walk ends if it does.
+    /// Takes up to `pairs_max` pairs of about `bytes_max` bytes, at least one, and those after them
+    /// whose values stand side by side with theirs, and begins the reads of all their values.
+    /// Beside them, what is known of the walk behind.
     fn window(
         &mut self,
         forward: bool,
         pairs_max: usize,
         bytes_max: u64,
-    ) -> (Window, Option<Result<()>>) {
+        from: Behind,
+    ) -> (Window, Behind) {
         mark!("scan_window_begun");
         let mut pairs = VecDeque::with_capacity(pairs_max);
         let mut places = 0;
-        let (mut bytes, mut own_bytes, mut end) = (0, 0, None);
-        while pairs.len() < pairs_max && bytes < bytes_max && end.is_none() {
-            match if forward { self.next() } else { self.prev() } {
-                Err(error) => end = Some(Err(error)),
-                Ok(()) if !self.valid() => end = Some(Ok(())),
-                Ok(()) => {
-                    let key = Value::copy_from(self.key());
-                    let (base, operands) = self.parts();
-                    let mut pair = Pair { key, base, operands, place: None };
-                    own_bytes += pair.memory_bytes();
-                    bytes += pair.memory_bytes();
-                    if let Some(Base::Separated(_, handle)) = &pair.base {
-                        let place = self.engine.strategy.resolve(handle).map(|handle| {
-                            bytes += u64::from(handle.bytes);
-                            places += 1;
-                            Place { number: places - 1, handle }
-                        });
-                        pair.place = Some(place);
-                    }
-                    pairs.push_back(pair);
+        let (mut bytes, mut own_bytes) = (0, 0);
+        let Behind { next: mut taken, mut end } = from;
+        let mut last = None;
+        while bytes < bytes_max {
+            let Some(mut pair) = taken.take().or_else(|| self.take_pair(forward, &mut end)) else {
+                break;
+            };
+            let side = pair.handle().and_then(|handle| self.side_of(&handle));
+            if pairs.len() >= pairs_max {
+                let is_beside = last.zip(side).is_some_and(|(last, side): (Side, Side)| {
+                    side.follows(&last, forward) && bytes < SIDE_BY_SIDE_BYTES
+                });
+                if !is_beside {
+                    taken = Some(pair);
+                    break;
                 }
+                mark!("scan_window_of_neighbours");
             }
+            last = side;
+            own_bytes += pair.memory_bytes();
+            bytes += pair.memory_bytes();
+            if let Some(Ok(place)) = &mut pair.place {
+                bytes += u64::from(place.handle.bytes);
+                place.number = places;
+                places += 1;
+            }
+            pairs.push_back(pair);
         }
         let wanted: Vec<Wanted<'_>> =
             pairs.iter().filter_map(|p| p.wanted(self.keyspace)).collect();
@@ -346,7 +393,42 @@ impl VisibleCursor {
             self.engine.note_scattered(self.keyspace, reads, ends);
         }
         let memory_bytes = own_bytes + values.memory_bytes();
-        (Window { pairs, values, memory_bytes }, end)
+        (Window { pairs, values, memory_bytes }, Behind { next: taken, end })
+    }
+
+    /// The next pair of the walk, its value unread; none where the walk ends, and how it does.
+    fn take_pair(&mut self, forward: bool, end: &mut Option<Result<()>>) -> Option<Pair> {
+        if end.is_some() {
+            return None;
+        }
+        match if forward { self.next() } else { self.prev() } {
+            Err(error) => *end = Some(Err(error)),
+            Ok(()) if !self.valid() => *end = Some(Ok(())),
+            Ok(()) => {
+                let key = Value::copy_from(self.key());
+                let (base, operands) = self.parts();
+                let place = match &base {
+                    Some(Base::Separated(_, handle)) => {
+                        let handle = self.engine.strategy.resolve(handle);
+                        Some(handle.map(|handle| Place { number: 0, handle }))
+                    }
+                    _ => None,
+                };
+                return Some(Pair { key, base, operands, place });
+            }
+        }
+        None
+    }
+
+    /// Where a value stands, if a handle says so by itself.
+    fn side_of(&self, handle: &Handle) -> Option<Side> {
+        let container = match self.files.get_moved(handle.file) {
+            None => handle.file,
+            Some(moved) if moved.epoch == handle.epoch => moved.container,
+            Some(_) => return None,
+        };
+        let is_alone = handle.is_large();
+        (!is_alone).then_some(Side { container, start: handle.offset, end: handle.end() })
     }
 
     /// Key and value of a pair ahead.
@@ -367,6 +449,14 @@ impl VisibleCursor {
 }
 
 impl Pair {
+    /// The handle of its separated value.
+    fn handle(&self) -> Option<Handle> {
+        match &self.place {
+            Some(Ok(place)) => Some(place.handle),
+            _ => None,
+        }
+    }
+
     /// Its separated value.
     fn wanted(&self, keyspace: KeyspaceId) -> Option<Wanted<'_>> {
         let (Some(Base::Separated(seq, _)), Some(Ok(place))) = (&self.base, &self.place) else {

@@ -129,8 +129,7 @@ impl Piece {
         let start = (offset - self.offset) as usize;
         let range = start..start + wanted.handle.bytes as usize;
         let bytes = owner.get(range.clone()).unwrap_or_default();
-        let record =
-            SeparatedRecord::decode(bytes).map_err(|e| damaged(&self.file, offset, e))?;
+        let record = SeparatedRecord::decode(bytes).map_err(|e| damaged(&self.file, offset, e))?;
         let Some(body) = record.proven_body(self.file.seed(), offset) else {
             let error = Error::corruption("a value's record does not match its checksum");
             return Err(damaged(&self.file, offset, error));
