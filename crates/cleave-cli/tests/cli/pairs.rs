@@ -157,7 +157,7 @@ fn keyspaces_are_apart() {
     keyspace(&["create", "DIR", "counters", "--operator", "u64-add", "--deltas", "inline"]).ok();
     let buckets = ["1", "2", "--keyspace", "sums", "--operator", "u64-add", "--deltas", "buckets"];
     place.run("merge", buckets).ok();
-    place.run("merge", ["1", "3", "--keyspace", "sums", "--deltas", "inline"]).fails(2, "buckets");
+    place.run("merge", ["1", "3", "--keyspace", "sums", "--deltas", "inline"]).fails(2, "Buckets");
     keyspace(&["create", "DIR", "counters"]).fails(1, "already");
     keyspace(&["create", "DIR", "bad", "--operator", "nonesuch"]).fails(2, "nonesuch");
     assert_eq!(

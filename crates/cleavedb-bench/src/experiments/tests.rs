@@ -326,7 +326,8 @@ fn deltas_run_on_each_base_in_buckets_and_inline() {
     let inline =
         ["cleavedb-all-inline", "cleavedb-inline-deltas", "cleavedb-wisckey-inline-deltas"];
     let engines: Vec<String> = bases.iter().chain(&inline).map(|&name| name.to_owned()).collect();
-    let results = run_all(&experiment, &engines, run_stretch, || Ok(Box::new(tempfile::tempdir()?)));
+    let results =
+        run_all(&experiment, &engines, run_stretch, || Ok(Box::new(tempfile::tempdir()?)));
     for result in results.unwrap() {
         for (number, (engine, came)) in result.by_engine.iter().enumerate() {
             let Came::Reports(reports) = came else { panic!("{engine}: {came:?}") };

@@ -151,8 +151,15 @@ pub struct DeltaStats {
     pub cache_misses: u64,
     /// Look-ups of a key in a bucket.
     pub gets: u64,
-    /// Reads that they took.
+    /// Reads that they took: the three below.
     pub reads: u64,
+    /// Reads that brought a bucket's index and filters, and its unsorted part, to memory: one until
+    /// they have to go.
+    pub loads: u64,
+    /// Reads of a page of a sorted part: at most one a look-up.
+    pub page_reads: u64,
+    /// Reads of an unsorted part, or of some of it: at most one a look-up.
+    pub unsorted_reads: u64,
 }
 
 /// Garbage collection of value files since open.
@@ -459,7 +466,10 @@ fn deltas_of(engine: &Engine) -> DeltaStats {
         cache_hits: figures.cache_hits,
         cache_misses: figures.cache_misses,
         gets: figures.gets,
-        reads: figures.reads,
+        reads: figures.loads + figures.page_reads + figures.unsorted_reads,
+        loads: figures.loads,
+        page_reads: figures.page_reads,
+        unsorted_reads: figures.unsorted_reads,
     }
 }
 

@@ -55,6 +55,7 @@ pub(crate) struct Router<'a> {
     rule: &'a Rule<'a>,
     ranges: Vec<RangeAnchor>,
     covers: Covers,
+    memory_bytes: u64,
     batches: BTreeMap<Option<Position>, BTreeMap<OwnedBound, KeyRecords>>,
 }
 
@@ -68,7 +69,7 @@ impl<'a> Router<'a> {
     ) -> Self {
         ranges::sort(&mut ranges);
         let covers = Covers::new(ranges.iter());
-        Self { directory, hash, rule, ranges, covers, batches: BTreeMap::new() }
+        Self { directory, hash, rule, ranges, covers, memory_bytes: 0, batches: BTreeMap::new() }
     }
 
     /// Takes in a key's operands as deltas, its puts and deletes as anchors, newest first.
@@ -87,8 +88,14 @@ impl<'a> Router<'a> {
         if !records.is_empty() {
             let bound = bound.to_owned();
             let key = KeyRecords { bound: bound.clone(), records };
+            self.memory_bytes += key.memory_bytes();
             self.batches.entry(position).or_default().insert(bound, key);
         }
+    }
+
+    /// Memory of what was taken in.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
     }
 
     /// The batches, each with the place of its bucket; none where there is no bucket yet.

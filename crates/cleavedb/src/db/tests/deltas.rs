@@ -16,39 +16,39 @@ fn buckets() -> Widths {
     Widths { bucket_bytes: 2 << 10, buckets_max: 100, ..widths() }
 }
 
-fn open(disk: &MemoryDisk) -> Db {
+pub(super) fn open(disk: &MemoryDisk) -> Db {
     try_open(world(disk), small(), buckets()).unwrap()
 }
 
-fn lists(db: &Db) -> Keyspace {
+pub(super) fn lists(db: &Db) -> Keyspace {
     let options = KeyspaceOptions::new().merge_operator("append:,").deltas(Deltas::Buckets);
     db.keyspace("lists", options.separate_at(Some(100))).unwrap()
 }
 
-fn sums(db: &Db, deltas: Deltas) -> Keyspace {
+pub(super) fn sums(db: &Db, deltas: Deltas) -> Keyspace {
     let options = KeyspaceOptions::new().merge_operator(crate::operators::U64_ADD);
     db.keyspace("sums", options.deltas(deltas)).unwrap()
 }
 
-fn entries(db: &Db) -> u64 {
+pub(super) fn entries(db: &Db) -> u64 {
     db.stats().keyspaces.iter().map(|keyspace| keyspace.entries).sum()
 }
 
-fn key(number: u64) -> String {
+pub(super) fn key(number: u64) -> String {
     format!("key {number:03}")
 }
 
-fn merge(keyspace: &Keyspace, keys: std::ops::Range<u64>, round: u64) {
+pub(super) fn merge(keyspace: &Keyspace, keys: std::ops::Range<u64>, round: u64) {
     keys.for_each(|number| keyspace.merge(key(number), format!("{round}")).unwrap());
 }
 
-fn listed(keyspace: &Keyspace, number: u64) -> Option<String> {
+pub(super) fn listed(keyspace: &Keyspace, number: u64) -> Option<String> {
     let value = keyspace.get(key(number)).unwrap();
     value.map(|value| String::from_utf8(value.to_vec()).unwrap())
 }
 
 /// What scans in both directions, gets and a batch of gets show is this.
-fn assert_shows(keyspace: &Keyspace, wanted: &[(u64, &str)]) {
+pub(super) fn assert_shows(keyspace: &Keyspace, wanted: &[(u64, &str)]) {
     let text: Vec<String> =
         wanted.iter().map(|(n, value)| format!("{}={value}", key(*n))).collect();
     assert_eq!(pairs(keyspace.iter()), text);

@@ -37,6 +37,11 @@ impl Verdicts<'_> {
     pub(crate) fn fate(&self, keyspace: KeyspaceId) -> Fate {
         self.keyspaces.get(&keyspace).map_or(Fate::Gone, |operator| Fate::Lives(operator.clone()))
     }
+
+    /// The operator of a keyspace, if it is there and has one.
+    pub(crate) fn operator(&self, keyspace: KeyspaceId) -> Option<SharedOperator> {
+        self.keyspaces.get(&keyspace).cloned().flatten()
+    }
 }
 
 /// Written and not durable yet.
