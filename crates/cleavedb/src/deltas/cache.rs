@@ -13,7 +13,6 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, Equivalent, OptionsBuilder, Weighter};
 
 use crate::base::entry::{FileId, Seq};
-use crate::base::error::Result;
 use crate::base::merge_operator::SharedOperator;
 use crate::base::merge_operator::combine::combine_operands;
 use crate::base::sync::Arc;
@@ -21,7 +20,6 @@ use crate::base::sync::figures::{AtomicU64, Ordering};
 use crate::deltas::bucket::reader::{Asked, KeyDeltas};
 use crate::deltas::bucket::{Bucket, BucketInfo};
 use crate::deltas::record::{Bound, OPERAND_BYTES_MAX, OwnedBound};
-use crate::io::Purpose;
 
 /// What the cache's tables take for one entry.
 const ENTRY_OVERHEAD_BYTES: u64 = 96;
@@ -125,13 +123,14 @@ impl DeltaCache {
     }
 
     /// What a bucket has of a key, from the cache or with the bucket's reads.
+    #[cfg(test)]
     pub(crate) fn get(
         &self,
         bucket: &Bucket,
         asked: &Asked<'_>,
         operator: Option<&SharedOperator>,
-        purpose: Purpose,
-    ) -> Result<KeyDeltas> {
+        purpose: crate::io::Purpose,
+    ) -> crate::base::error::Result<KeyDeltas> {
         if let Some(found) = self.lookup(bucket, asked) {
             return Ok(found);
         }

@@ -1,9 +1,12 @@
 //! What a flush does with operands before they go anywhere.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::collection::assert_sound;
-use super::deltas::{assert_shows, entries, key, lists, merge, open};
-use super::novkv::files_of;
+use super::deltas::{assert_shows, buckets, entries, key, lists, merge, open};
+use super::novkv::{files_of, try_open};
 use super::*;
+use crate::io::executor::{Executor, Priority, SharedExecutor, Step};
 
 #[test]
 fn operands_upon_a_put_of_the_same_memtable_leave_no_delta() {
@@ -82,5 +85,58 @@ fn a_snapshot_between_put_and_merge_keeps_them_apart() {
     drop(snapshot);
     db.compact().unwrap();
     assert_shows(&keyspace, &[(0, "p,1,2,3")]);
+    assert_sound(&db);
+}
+
+/// Counts into how many parts work was divided.
+struct Dividing {
+    inner: SharedExecutor,
+    most: std::sync::Arc<AtomicUsize>,
+}
+
+impl Executor for Dividing {
+    fn submit(&self, priority: Priority, step: Step) {
+        self.inner.submit(priority, step);
+    }
+    fn help(&self) -> bool {
+        self.inner.help()
+    }
+    fn is_stepper(&self) -> bool {
+        self.inner.is_stepper()
+    }
+    fn fork_join<'a>(&self, parts: Vec<Box<dyn FnOnce() + Send + 'a>>) {
+        self.most.fetch_max(parts.len(), Ordering::Relaxed);
+        // At the same time, as threads would.
+        std::thread::scope(|scope| {
+            for part in parts {
+                scope.spawn(part);
+            }
+        });
+    }
+    fn parallelism(&self) -> usize {
+        4
+    }
+    fn shutdown(&self) {
+        self.inner.shutdown();
+    }
+}
+
+#[test]
+fn buckets_are_written_side_by_side() {
+    let disk = MemoryDisk::new();
+    let mut io = world(&disk);
+    let most = std::sync::Arc::new(AtomicUsize::new(0));
+    io.executor = Arc::new(Dividing { inner: io.executor.clone(), most: most.clone() });
+    let db = try_open(io, small(), buckets()).unwrap();
+    let keyspace = lists(&db);
+    for round in 0..9 {
+        merge(&keyspace, 0..300, round);
+        db.flush().unwrap();
+    }
+    db.wait_idle().unwrap();
+    assert_eq!(most.load(Ordering::Relaxed), 4, "as many at a time as there are threads");
+    assert!(files_of(&disk, "dlt").len() > 8);
+    let wanted: Vec<(u64, &str)> = (0..300).map(|number| (number, "0,1,2,3,4,5,6,7,8")).collect();
+    assert_shows(&keyspace, &wanted);
     assert_sound(&db);
 }

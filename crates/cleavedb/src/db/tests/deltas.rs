@@ -12,7 +12,7 @@ use crate::io::memory_disk::CrashMode;
 use crate::{Deltas, Durability, ErrorKind, IndexKind, StrategyKind};
 
 /// Buckets that a few hundred operands split.
-fn buckets() -> Widths {
+pub(super) fn buckets() -> Widths {
     Widths { bucket_bytes: 2 << 10, buckets_max: 100, ..widths() }
 }
 

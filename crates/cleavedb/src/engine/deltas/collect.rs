@@ -12,7 +12,6 @@ use crate::deltas::bucket::{Bucket, BucketInfo};
 use crate::deltas::collect::{Limits, pick_merge};
 use crate::deltas::directory::{Directory, Position};
 use crate::deltas::record::{Bound, OwnedBound};
-use crate::deltas::route::BucketBatch;
 use crate::engine::Engine;
 use crate::engine::deltas::DeltaStore;
 use crate::engine::deltas::work::{Verdicts, Work};
@@ -112,8 +111,8 @@ impl Engine {
         let verdicts = Verdicts { snapshots: &snapshots, keyspaces: self.living_keyspaces() };
         let (ids, purpose) = (&*self.file_ids, Purpose::Compaction);
         let mut work = Work::new(store, &directory, &verdicts, ids, purpose);
-        for positions in &due {
-            work.collect(positions, &BucketBatch::default())?;
+        for positions in due {
+            work.collect(positions);
         }
         let done = work.finish()?;
         let draft = Draft { sections: done.section().into_iter().collect(), ..Draft::default() };

@@ -123,7 +123,7 @@ impl Engine {
         let mut work = Work::new(store, &directory, &verdicts, ids, purpose);
         for (position, batch) in router.finish() {
             if !batch.is_empty() {
-                work.add(position, &batch)?;
+                work.add(position, batch);
             }
         }
         flushed.done = work.finish()?;
@@ -223,7 +223,7 @@ impl Walk<'_> {
         if let Some(operator) = self.operator.as_deref().filter(|_| versions.len() > 1) {
             let cover = |seq| self.fragments.cover_seq(key, seq);
             kept = gather::apply_to_bases(key, versions, self.snapshots, cover, operator);
-            gather::combine(key, versions, self.snapshots, operator);
+            gather::combine(key, versions, self.snapshots, cover, operator);
         }
         let bucket = self.directory.find(Bound { keyspace: self.keyspace, key });
         let limits = &self.store.limits;

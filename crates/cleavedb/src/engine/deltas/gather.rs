@@ -2,8 +2,8 @@
 //! operands.
 //!
 //! Pure functions over the key's versions in a memtable. Invariants: DG-1 what is applied or
-//! combined lies in one stripe, and carries the seq of its newest part. DG-2 operands are applied
-//! only to a base of the same memtable, with no range delete between: the put or delete is there,
+//! combined lies in one stripe, with no range delete between, and carries the seq of its newest
+//! part. DG-2 operands are applied only to a base of the same memtable: the put or delete is there,
 //! so nothing older counts, wherever it is. DG-3 an operator that cannot combine, fails or panics
 //! leaves its operands as they are.
 
@@ -101,16 +101,19 @@ pub(super) fn apply_to_bases(
     kept
 }
 
-/// Combines operands within stripes; newest version first.
+/// Combines operands within stripes, where no range delete lies between; newest version first.
 pub(super) fn combine(
     key: &[u8],
     versions: &mut Vec<Version>,
     snapshots: &[Seq],
+    cover: impl Fn(Seq) -> Seq,
     operator: &dyn MergeOperator,
 ) {
     let is_run = |a: &Version, b: &Version| {
         let are_operands = a.kind == Kind::Merge && b.kind == Kind::Merge;
-        are_operands && stripe_of(snapshots, a.seq) == stripe_of(snapshots, b.seq)
+        are_operands
+            && stripe_of(snapshots, a.seq) == stripe_of(snapshots, b.seq)
+            && cover(a.seq) < b.seq
     };
     if !versions.windows(2).any(|pair| matches!(pair, [a, b] if is_run(a, b))) {
         return;

@@ -17,7 +17,7 @@ fn gathered(mut versions: Vec<Version>, snapshots: &[Seq], cover: Seq) -> (Strin
     let operator = operators::by_name("append:,").unwrap();
     let cover = |seq| if cover <= seq { cover } else { 0 };
     let mut kept = apply_to_bases(b"k", &mut versions, snapshots, cover, &*operator);
-    combine(b"k", &mut versions, snapshots, &*operator);
+    combine(b"k", &mut versions, snapshots, cover, &*operator);
     kept.extend(leave_out(&mut versions, 12));
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let kept = kept.iter().map(|(seq, kept)| {
@@ -45,7 +45,10 @@ fn operands_upon_a_base_of_the_memtable_are_applied_to_it() {
     assert_eq!(gathered(versions(), &[9], 0), pair("9 Put a,b,c", "9|; 3 x"), "none between");
     assert_eq!(gathered(versions(), &[8], 0), pair("8 Put a,b", "9 c; 8|; 3 x"));
     assert_eq!(gathered(versions(), &[7], 0), pair("", "9 b,c; 7|; 3 x"), "a snapshot sees it");
-    assert_eq!(gathered(versions(), &[], 8), pair("", "9 b,c; 7|; 3 x"), "deleted between");
+    let cover = |of| gathered(vec![merge(9, "c"), merge(7, "b"), merge(6, "a")], &[], of).1;
+    assert_eq!([cover(8), cover(5), cover(10)], ["9 c; 7 a,b", "9 a,b,c", "9 a,b,c"]);
+    let between = vec![merge(9, "c"), merge(8, "b"), version(5, Kind::Put, "a")];
+    assert_eq!(gathered(between, &[], 7), pair("", "9 b,c; 5|"), "deleted between");
     assert_eq!(gathered(versions(), &[], 5), pair("9 Put a,b,c", "9|; 3 x"), "deleted below");
     let deleted = vec![merge(9, "c"), version(7, Kind::Delete, ""), version(5, Kind::Put, "")];
     assert_eq!(gathered(deleted, &[], 0), pair("9 Put c", "9|; 5|"), "a delete is a base, too");
@@ -76,6 +79,6 @@ fn a_failing_operator_leaves_all_as_it_is() {
         vec![merge(3, "no number"), merge(2, "none"), version(1, Kind::Put, "no number either")];
     let before = versions.clone();
     assert!(apply_to_bases(b"k", &mut versions, &[], |_| 0, &*operator).is_empty());
-    combine(b"k", &mut versions, &[], &*operator);
+    combine(b"k", &mut versions, &[], |_| 0, &*operator);
     assert_eq!(versions, before);
 }
