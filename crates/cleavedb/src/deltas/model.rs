@@ -391,7 +391,8 @@ impl World {
 
     /// A walk shows what gets do.
     fn check_cursor(&mut self, view: &View, keyspace: KeyspaceId) {
-        let mut cursor = DeltaCursor::new(&view.directory, keyspace, view.snapshot, Purpose::Read);
+        let buckets = (&view.directory, &self.bench.context.io.meter);
+        let mut cursor = DeltaCursor::new(buckets, keyspace, view.snapshot, Purpose::Read);
         let mut walked = Vec::new();
         cursor.seek_first().unwrap();
         while cursor.valid() {

@@ -62,6 +62,8 @@ pub(crate) struct DeltaStore {
     directory: ArcSwap<Directory>,
     /// Whether there may be buckets to collect; set by whatever changes the directory.
     collection_due: AtomicBool,
+    /// Ranges whose buckets somebody waits for.
+    requests: Mutex<collect::Requests>,
     /// Where deltas may be of keyspaces that were dropped: from each of these places to the end of
     /// its keyspace.
     gone: Mutex<BTreeSet<OwnedBound>>,
@@ -102,6 +104,7 @@ impl DeltaStore {
             loaded_bytes_max: budget / LOADED_BUDGET_PART,
             collection_due: AtomicBool::new(directory.len() > 0),
             directory: ArcSwap::from_pointee(directory),
+            requests: Mutex::default(),
             gone: Mutex::default(),
             to_fold: Mutex::default(),
         }))

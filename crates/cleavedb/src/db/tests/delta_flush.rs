@@ -140,3 +140,48 @@ fn buckets_are_written_side_by_side() {
     assert_shows(&keyspace, &wanted);
     assert_sound(&db);
 }
+
+#[test]
+fn compacting_a_range_collects_its_buckets() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    let keyspace = lists(&db);
+    for round in 0..3 {
+        merge(&keyspace, 0..200, round);
+        db.flush().unwrap();
+    }
+    let wanted: Vec<(u64, &str)> = (0..200).map(|number| (number, "0,1,2")).collect();
+    assert_shows(&keyspace, &wanted);
+    let bytes = || db.stats().deltas.bytes;
+    let before = bytes();
+    keyspace.compact_range(key(0)..key(100)).unwrap();
+    let half = bytes();
+    assert_shows(&keyspace, &wanted);
+    keyspace.compact().unwrap();
+    let all = bytes();
+    assert!(all < half && half < before, "{before} bytes, then {half}, then {all}");
+    // Nothing is left to collect, and nothing is written.
+    let written = db.stats().bytes_written;
+    keyspace.compact().unwrap();
+    assert_eq!(db.stats().bytes_written, written);
+    assert_eq!(bytes(), all);
+    assert_shows(&keyspace, &wanted);
+    assert_sound(&db);
+}
+
+#[test]
+fn what_a_scan_holds_of_a_bucket_is_counted() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    let keyspace = lists(&db);
+    merge(&keyspace, 0..100, 1);
+    db.flush().unwrap();
+    let held = || db.memory_usage().get("iterators").copied().unwrap_or(0);
+    assert_eq!(held(), 0);
+    let mut scan = keyspace.iter();
+    scan.next().unwrap().unwrap();
+    let bucket = db.stats().deltas.bytes / db.stats().deltas.buckets;
+    assert!(held() > bucket, "{} bytes held of {bucket}", held());
+    drop(scan);
+    assert_eq!(held(), 0);
+}

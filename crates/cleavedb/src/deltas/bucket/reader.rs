@@ -129,7 +129,7 @@ impl Bucket {
     }
 
     /// What the bucket has of a key: a plan, its reads at once, and what they bring.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn get(&self, asked: &Asked<'_>, purpose: Purpose) -> Result<KeyDeltas> {
         let plan = self.plan(asked, purpose)?;
         let mut reads = Vec::new();
