@@ -120,8 +120,6 @@ fn open_kind(dir: &Path, settings: &Settings, kind: Kind) -> Result<Box<dyn Engi
     }
     if kind.deltas_inline {
         options = options.deltas(Deltas::Inline);
-    } else if parts {
-        options = options.deltas(Deltas::Buckets);
     }
     let prefetch = settings.tuning.prefetch.unwrap_or(true);
     let pairs = db.keyspace(KEYSPACE, options)?;

@@ -13,7 +13,7 @@ use crate::base::sync::Arc;
 use crate::base::tombstone::RangeTombstone;
 use crate::deltas::bucket::writer::{Append, sync_names};
 use crate::deltas::cache::DeltaCache;
-use crate::deltas::collect::survivors::{Fate, Rule, survivors};
+use crate::deltas::collect::survivors::{Fate, OwnedRecord, Rule, survivors};
 use crate::deltas::collect::write::{WritePlan, write};
 use crate::deltas::collect::{Limits, outcome, pick_merge};
 use crate::deltas::cursor::DeltaCursor;
@@ -134,6 +134,7 @@ impl World {
         let directory = self.directory.clone();
         let mut router = Router::new(&directory, self.bench.context.hash, &rule, ranges);
         for (bound, records) in &by_key {
+            let records = records.iter().copied().map(OwnedRecord::from).collect();
             router.add(bound.as_ref(), records);
         }
         let batches = router.finish();

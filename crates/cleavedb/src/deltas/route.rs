@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 use crate::base::checksum::KeyedHash;
 use crate::base::entry::Seq;
 use crate::base::error::Result;
+use crate::base::sync::Arc;
+use crate::deltas::bucket::Bucket;
 use crate::deltas::bucket::writer::GroupBytes;
 use crate::deltas::collect::survivors::{Fate, Judge, KeyRecords, OwnedRecord, Rule};
 use crate::deltas::directory::{Directory, Position};
 use crate::deltas::ranges::{self, Covers, RangeAnchor};
-use crate::deltas::record::{Bound, OwnedBound, Record};
+use crate::deltas::record::{Bound, DeltaKind, Record};
 
 /// What a flush has for one bucket.
 #[derive(Debug, Default)]
@@ -56,7 +58,7 @@ pub(crate) struct Router<'a> {
     ranges: Vec<RangeAnchor>,
     covers: Covers,
     memory_bytes: u64,
-    batches: BTreeMap<Option<Position>, BTreeMap<OwnedBound, KeyRecords>>,
+    batches: BTreeMap<Option<Position>, Vec<KeyRecords>>,
 }
 
 impl<'a> Router<'a> {
@@ -73,23 +75,35 @@ impl<'a> Router<'a> {
     }
 
     /// Takes in a key's operands as deltas, its puts and deletes as anchors, newest first.
-    pub(crate) fn add(&mut self, bound: Bound<'_>, records: &[Record<'_>]) {
+    pub(crate) fn add(&mut self, bound: Bound<'_>, records: Vec<OwnedRecord>) {
         let Fate::Lives(operator) = (self.rule.fate_of)(bound.keyspace) else { return };
         let position = self.directory.position(bound);
-        let bucket = position.and_then(|position| self.directory.at(position));
-        let hash = self.hash.hash(bound.keyspace, bound.key);
-        let judge = Judge {
-            covers: &self.covers,
-            snapshots: self.rule.snapshots,
-            operator: operator.as_ref(),
-            older_below: bucket.is_some_and(|bucket| bucket.may_hold(bound, hash) != Some(false)),
+        let is_lone_delta = matches!(
+            records.as_slice(),
+            [OwnedRecord { kind: DeltaKind::Delta, .. }] if self.ranges.is_empty()
+        );
+        let records = match is_lone_delta {
+            true => records,
+            false => {
+                let bucket = position.and_then(|position| self.directory.at(position));
+                let may_hold = |bucket: &Arc<Bucket>| {
+                    let hash = self.hash.hash(bound.keyspace, bound.key);
+                    bucket.may_hold(bound, hash) != Some(false)
+                };
+                let judge = Judge {
+                    covers: &self.covers,
+                    snapshots: self.rule.snapshots,
+                    operator: operator.as_ref(),
+                    older_below: bucket.is_some_and(may_hold),
+                };
+                let records: Vec<Record<'_>> = records.iter().map(OwnedRecord::as_ref).collect();
+                judge.judge(bound, &records)
+            }
         };
-        let records = judge.judge(bound, records);
         if !records.is_empty() {
-            let bound = bound.to_owned();
-            let key = KeyRecords { bound: bound.clone(), records };
+            let key = KeyRecords { bound: bound.to_owned(), records };
             self.memory_bytes += key.memory_bytes();
-            self.batches.entry(position).or_default().insert(bound, key);
+            self.batches.entry(position).or_default().push(key);
         }
     }
 
@@ -120,9 +134,11 @@ impl<'a> Router<'a> {
         for position in ranges.keys() {
             self.batches.entry(*position).or_default();
         }
-        let batches = self.batches.into_iter().map(|(position, keys)| {
+        let batches = self.batches.into_iter().map(|(position, mut keys)| {
             let ranges = ranges.remove(&position).unwrap_or_default();
-            (position, BucketBatch { keys: keys.into_values().collect(), ranges })
+            // In order already, as a rule.
+            keys.sort_by(|a, b| a.bound.cmp(&b.bound));
+            (position, BucketBatch { keys, ranges })
         });
         batches.collect()
     }

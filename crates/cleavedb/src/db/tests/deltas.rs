@@ -337,6 +337,35 @@ fn where_deltas_are_is_fixed_at_creation() {
 }
 
 #[test]
+fn a_new_keyspace_with_an_operator_has_buckets_and_an_old_one_what_it_had() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    drop(sums(&db, Deltas::Inline));
+    drop(plain(&db));
+    let options = || KeyspaceOptions::new().merge_operator(crate::operators::U64_ADD);
+    drop(db.keyspace("new", options()).unwrap());
+    drop(db.keyspace("sums", options()).unwrap());
+    let wanted = [("new", Deltas::Buckets), ("plain", Deltas::Inline), ("sums", Deltas::Inline)];
+    let has_wanted = |db: &Db| {
+        let all = db.keyspaces();
+        let found: Vec<_> = all.iter().map(|known| (known.name.as_str(), known.deltas)).collect();
+        assert_eq!(found, wanted);
+    };
+    has_wanted(&db);
+    db.close().unwrap();
+    let db = open(&disk);
+    has_wanted(&db);
+    drop(db.keyspace("sums", options()).unwrap());
+    let asked = db.keyspace("sums", options().deltas(Deltas::Buckets));
+    assert_eq!(asked.err().map(|error| error.kind()), Some(ErrorKind::Mismatch));
+    // Where nothing is merged, no bucket is begun.
+    let keyspace = db.keyspace("new", options()).unwrap();
+    (0..100).for_each(|n| keyspace.put(key(n), 1_u64.to_le_bytes()).unwrap());
+    db.flush().unwrap();
+    assert!(files_of(&disk, "dlt").is_empty());
+}
+
+#[test]
 fn a_flipped_bit_in_a_bucket_is_an_error_with_file_and_offset() {
     let disk = MemoryDisk::new();
     let db = open(&disk);

@@ -16,10 +16,10 @@ use crate::base::section::Section;
 use crate::base::sync::Arc;
 use crate::base::tombstone::Fragments;
 use crate::base::value::Value;
-use crate::deltas::collect::survivors::{OwnedRecord, Rule};
+use crate::deltas::collect::survivors::Rule;
 use crate::deltas::directory::Directory;
 use crate::deltas::ranges::RangeAnchor;
-use crate::deltas::record::{Bound, DeltaKind, OwnedBound, Record};
+use crate::deltas::record::{Bound, DeltaKind, OwnedBound};
 use crate::deltas::route::Router;
 use crate::engine::Engine;
 use crate::engine::deltas::DeltaStore;
@@ -82,10 +82,11 @@ impl Engine {
             let there = table.keyspaces().into_iter().filter_map(|id| catalogue.numbered(id));
             there.filter(|keyspace| keyspace.has_buckets()).map(|keyspace| keyspace.id).collect()
         };
-        if keyspaces.is_empty() {
+        let (store, directory) = (&self.deltas, self.deltas.directory());
+        let is_idle = directory.len() == 0 && !table.has_operands();
+        if keyspaces.is_empty() || is_idle {
             return Ok(FlushedDeltas::default());
         }
-        let (store, directory) = (&self.deltas, self.deltas.directory());
         let verdicts = Verdicts { snapshots, keyspaces: self.living_keyspaces() };
         let fate_of = |keyspace| verdicts.fate(keyspace);
         let rule = Rule { snapshots, fate_of: &fate_of };
@@ -195,15 +196,17 @@ impl Walk<'_> {
                 versions.push(Version { seq, kind, value, is_combined: false, stays: false });
                 entries.next()?;
             }
+            if self.has_nothing_for_buckets(&key, &versions)? {
+                versions.clear();
+                continue;
+            }
             self.gather(&key, &mut versions);
             let mut records = gather::records_of(&mut versions);
             if planted!("put_leaves_no_anchor") {
                 records.retain(|record| record.kind == DeltaKind::Delta);
             }
-            self.load_for_anchor(&key, &records)?;
             if !records.is_empty() {
-                let records: Vec<Record<'_>> = records.iter().map(OwnedRecord::as_ref).collect();
-                router.add(Bound { keyspace: self.keyspace, key: &key }, &records);
+                router.add(Bound { keyspace: self.keyspace, key: &key }, records);
             }
             keys += 1;
             if keys.is_multiple_of(HELD_INTERVAL) {
@@ -236,16 +239,19 @@ impl Walk<'_> {
         }
     }
 
-    /// Filters tell whether a bucket needs an anchor; they are worth a read, since an anchor that
-    /// nothing needs is a write.
-    fn load_for_anchor(&self, key: &[u8], records: &[OwnedRecord]) -> Result<()> {
-        if !records.iter().any(|record| record.kind == DeltaKind::Anchor) {
-            return Ok(());
+    /// Whether a key has no operands, and needs no anchor. Filters tell; they are worth a read,
+    /// since an anchor that nothing needs is a write.
+    fn has_nothing_for_buckets(&self, key: &[u8], versions: &[Version]) -> Result<bool> {
+        let is_base = |version: &Version| version.kind != Kind::Merge;
+        if !versions.iter().any(is_base) {
+            return Ok(false);
         }
-        match self.directory.find(Bound { keyspace: self.keyspace, key }) {
-            Some(bucket) => bucket.load(Purpose::Flush).map(drop),
-            None => Ok(()),
-        }
+        let bound = Bound { keyspace: self.keyspace, key };
+        let has_operands = !versions.iter().all(is_base);
+        let Some(bucket) = self.directory.find(bound) else { return Ok(!has_operands) };
+        let _ = bucket.load(Purpose::Flush)?;
+        let hash = self.store.context.hash.hash(self.keyspace, key);
+        Ok(!has_operands && bucket.may_hold(bound, hash) == Some(false))
     }
 }
 

@@ -186,6 +186,9 @@ impl IndexView for BucketedView {
     }
 
     fn begin_apart<'k>(&'k self, key: &'k [u8], snapshot: Seq) -> Result<Option<BoxApart<'k>>> {
+        if self.directory.len() == 0 {
+            return Ok(None);
+        }
         let begun = self.begin(key, snapshot)?;
         let is_nothing = matches!(&begun.under_way, KeyUnderWay::Known(known) if known.is_empty());
         Ok((!is_nothing).then(|| Box::new(begun) as BoxApart<'k>))
