@@ -1,5 +1,5 @@
 //! Isolation under real threads: transfers that keep a sum, versions that must move together,
-//! counters that must not lose an increment; merges that keep a sum, folded and collected meanwhile.
+//! counters that must not lose an increment; merges that keep a sum, and are folded meanwhile.
 //!
 //! Invariants: I1 every snapshot shows the same sums. I2 the parts of one batch are seen all or
 //! none. I3 what one thread saw, it sees again or newer. I4 a successful swap counts once.

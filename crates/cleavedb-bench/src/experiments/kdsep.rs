@@ -202,7 +202,7 @@ fn shapes(scale: Scale) -> Vec<Part> {
     parts
 }
 
-/// Exp#7, 8, 11, 12: what they vary has no option here, so only the line of the usual sizes is there.
+/// Exp#7, 8, 11, 12: what they vary has no option here; there is the line of the usual sizes.
 fn insides(scale: Scale) -> Vec<Part> {
     let rows = [
         (

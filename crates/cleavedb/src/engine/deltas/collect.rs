@@ -1,6 +1,6 @@
-//! Collection of buckets between flushes: those of a range that somebody asks to compact, those that
-//! the next flush would find full, those of keyspaces that were dropped, and neighbours that one
-//! bucket has room for, where there are many.
+//! Collection of buckets between flushes: those of a range that somebody asks to compact, those
+//! that the next flush would find full, those of keyspaces that were dropped, and neighbours that
+//! one bucket has room for, where there are many.
 //!
 //! Runs in the turn of flushes, when no memtable waits; a few buckets at a time, so that none waits
 //! long.

@@ -153,12 +153,12 @@ impl Engine {
 
 /// Memory of what an index gets in place of operands.
 fn memory_of(kept: &Kepts) -> u64 {
-    let of_key = |(key, kept): (&Box<[u8]>, &Vec<(Seq, Kept)>)| {
+    let mut bytes = 0;
+    for (key, kept) in kept {
         let values = kept.iter().filter_map(|(_, kept)| kept.value.as_ref());
-        let values: usize = values.map(Value::held_bytes).sum();
-        key.len() + values + (kept.len() + 1) * 64
-    };
-    kept.iter().map(of_key).sum::<usize>() as u64
+        bytes += key.len() + values.map(Value::held_bytes).sum::<usize>() + (kept.len() + 1) * 64;
+    }
+    bytes as u64
 }
 
 /// A walk over one keyspace of a memtable.
