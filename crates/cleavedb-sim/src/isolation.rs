@@ -171,11 +171,12 @@ impl Bank {
         let all = (0..WRITERS).flat_map(|o| (0..BALANCES).map(move |n| balance_key(o, n)));
         for (number, key) in all.clone().enumerate() {
             // Some one by one, the rest together.
-            if number % 3 == 0 {
+            if number.is_multiple_of(3) {
                 by_key += snapshot.get(&self.balances, key)?.map_or(Ok(0), |v| balance(&v))?;
             }
         }
-        let rest = all.enumerate().filter(|(number, _)| number % 3 != 0).map(|(_, key)| key);
+        let rest =
+            all.enumerate().filter(|(number, _)| !number.is_multiple_of(3)).map(|(_, key)| key);
         for value in snapshot.multi_get(&self.balances, rest)?.into_iter().flatten() {
             by_key += balance(&value)?;
         }
@@ -297,7 +298,7 @@ fn form_of(seed: u64) -> Form {
         _ => Some(SEPARATE_AT),
     };
     form.widths.value_segment_bytes = 2 << 10;
-    form.deltas = if seed % 5 == 0 { Deltas::Inline } else { Deltas::Buckets };
+    form.deltas = if seed.is_multiple_of(5) { Deltas::Inline } else { Deltas::Buckets };
     let strategies = StrategyKind::ALL.len() as u64;
     form.strategy = StrategyKind::ALL[(seed / 3 % strategies) as usize];
     if seed.is_multiple_of(4) {
