@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use cleavedb::StrategyKind;
+use cleavedb::{Deltas, StrategyKind};
 
 use crate::bytes::{parse_count, parse_size};
 use crate::store::DEFAULT_KEYSPACE;
@@ -158,6 +158,14 @@ fn strategies() -> impl TypedValueParser<Value = StrategyKind> {
     PossibleValuesParser::new(names).try_map(|name| name.parse::<StrategyKind>())
 }
 
+/// Takes `inline` and `buckets`.
+fn delta_places() -> impl TypedValueParser<Value = Deltas> {
+    PossibleValuesParser::new(["inline", "buckets"]).map(|place| match place.as_str() {
+        "buckets" => Deltas::Buckets,
+        _ => Deltas::Inline,
+    })
+}
+
 /// A range of keys; everything if no bound is given.
 #[derive(Args)]
 pub struct Bounds {
@@ -246,6 +254,9 @@ pub struct Merge {
     /// Merge operator; needed when the keyspace is new.
     #[arg(long, value_name = "NAME")]
     pub operator: Option<String>,
+    /// Where a new keyspace keeps its merge operands once they are flushed.
+    #[arg(long, value_name = "PLACE", value_parser = delta_places())]
+    pub deltas: Option<Deltas>,
 }
 
 /// `scan`
@@ -368,6 +379,9 @@ pub struct Keyspace {
     /// Merge operator of a keyspace to create.
     #[arg(long, value_name = "NAME")]
     pub operator: Option<String>,
+    /// Where a keyspace to create keeps its merge operands once they are flushed.
+    #[arg(long, value_name = "PLACE", value_parser = delta_places())]
+    pub deltas: Option<Deltas>,
 }
 
 /// `dump`

@@ -1,12 +1,14 @@
 //! Isolation under real threads: transfers that keep a sum, versions that must move together,
-//! counters that must not lose an increment.
+//! counters that must not lose an increment; merges that keep a sum, and are folded meanwhile.
 //!
-//! Invariants: I1 every snapshot shows the same sum. I2 the parts of one batch are seen all or
+//! Invariants: I1 every snapshot shows the same sums. I2 the parts of one batch are seen all or
 //! none. I3 what one thread saw, it sees again or newer. I4 a successful swap counts once.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use cleavedb::{Db, Durability, Keyspace, Snapshot, StrategyKind};
+use cleavedb::{
+    Batch, Db, Deltas, Durability, Keyspace, KeyspaceOptions, Snapshot, StrategyKind, operators,
+};
 
 use crate::form::Form;
 use crate::model::slot_name;
@@ -23,6 +25,8 @@ const ACCOUNTS: u64 = 40;
 const BEGINNING: u64 = 1000;
 /// Values from this length on are kept apart in histories that do so: about half of them.
 const SEPARATE_AT: u32 = 100;
+/// Balances of one writer that change by merges; all of them together are zero.
+const BALANCES: u64 = 24;
 /// Keys that one batch writes the same version to.
 const TOGETHER: u64 = 5;
 
@@ -41,6 +45,8 @@ struct Bank {
     db: Db,
     /// Accounts are spread over two keyspaces.
     keyspaces: [Keyspace; 2],
+    /// Balances, which are merged into.
+    balances: Keyspace,
     transfers: AtomicU64,
     snapshots: AtomicU64,
     swaps: AtomicU64,
@@ -49,6 +55,15 @@ struct Bank {
 
 fn account(owner: u64, number: u64) -> String {
     format!("account/{owner:02}/{number:04}")
+}
+
+fn balance_key(owner: u64, number: u64) -> String {
+    format!("balance/{owner:02}/{number:04}")
+}
+
+fn balance(bytes: &[u8]) -> Check<i64> {
+    let bytes = bytes.try_into().map_err(|_| Violation("not a balance".to_owned()))?;
+    Ok(i64::from_le_bytes(bytes))
 }
 
 fn version_key(owner: u64, number: u64) -> String {
@@ -104,6 +119,7 @@ impl Bank {
             for number in 0..TOGETHER {
                 batch.put(self.keyspace(number), version_key(owner, number), padded(version));
             }
+            self.move_balances(owner, &mut random, &mut batch)?;
             let durability =
                 if random.chance(1, 50) { Durability::Sync } else { Durability::Buffered };
             batch.commit(durability)?;
@@ -115,11 +131,67 @@ impl Bank {
         Ok(())
     }
 
+    /// Moves amounts between balances by merges; now and then all that one of them has, which is
+    /// deleted, or put anew. Only this writer changes them.
+    fn move_balances(&self, owner: u64, random: &mut Random, batch: &mut Batch) -> Check {
+        let (from, to) = (random.below(BALANCES), random.below(BALANCES));
+        if from == to {
+            return Ok(());
+        }
+        let (from, to) = (balance_key(owner, from), balance_key(owner, to));
+        let amount = random.below(1000).cast_signed();
+        match random.below(20) {
+            choice @ 0..2 => {
+                let has = self.balances.get(&from)?.map_or(Ok(0), |value| balance(&value))?;
+                if choice == 0 {
+                    batch.delete(&self.balances, &from);
+                } else {
+                    batch.put(&self.balances, &from, (has - amount).to_le_bytes());
+                    batch.merge(&self.balances, &from, (amount - has).to_le_bytes());
+                }
+                batch.merge(&self.balances, &to, has.to_le_bytes());
+            }
+            _ => {
+                batch.merge(&self.balances, &from, (-amount).to_le_bytes());
+                batch.merge(&self.balances, &to, amount.to_le_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    /// All balances of a snapshot, seen in three ways.
+    fn balances(&self, snapshot: &Snapshot) -> Check {
+        let (mut forward, mut backward, mut by_key) = (0, 0, 0);
+        for item in snapshot.prefix(&self.balances, "balance/") {
+            forward += balance(&item?.1)?;
+        }
+        for item in snapshot.prefix(&self.balances, "balance/").rev() {
+            backward += balance(&item?.1)?;
+        }
+        let all = (0..WRITERS).flat_map(|o| (0..BALANCES).map(move |n| balance_key(o, n)));
+        for (number, key) in all.clone().enumerate() {
+            // Some one by one, the rest together.
+            if number.is_multiple_of(3) {
+                by_key += snapshot.get(&self.balances, key)?.map_or(Ok(0), |v| balance(&v))?;
+            }
+        }
+        let rest =
+            all.enumerate().filter(|(number, _)| !number.is_multiple_of(3)).map(|(_, key)| key);
+        for value in snapshot.multi_get(&self.balances, rest)?.into_iter().flatten() {
+            by_key += balance(&value)?;
+        }
+        if [forward, backward, by_key] == [0; 3] {
+            return Ok(());
+        }
+        Err(Violation(format!("balances {forward}, {backward} and {by_key} instead of 0")))
+    }
+
     fn watch(&self) -> Check {
         let mut seen = vec![0; WRITERS as usize];
         while !self.done.load(Ordering::Relaxed) {
             let snapshot = self.db.snapshot();
             self.sums(&snapshot)?;
+            self.balances(&snapshot)?;
             for owner in 0..WRITERS {
                 let version = self.version(&snapshot, owner)?;
                 let former = &mut seen[owner as usize];
@@ -130,6 +202,7 @@ impl Bank {
             }
             // The same snapshot again, after others have written.
             self.sums(&snapshot)?;
+            self.balances(&snapshot)?;
             self.together()?;
             self.snapshots.fetch_add(1, Ordering::Relaxed);
         }
@@ -225,6 +298,7 @@ fn form_of(seed: u64) -> Form {
         _ => Some(SEPARATE_AT),
     };
     form.widths.value_segment_bytes = 2 << 10;
+    form.deltas = if seed.is_multiple_of(5) { Deltas::Inline } else { Deltas::Buckets };
     let strategies = StrategyKind::ALL.len() as u64;
     form.strategy = StrategyKind::ALL[(seed / 3 % strategies) as usize];
     if seed.is_multiple_of(4) {
@@ -244,9 +318,13 @@ pub fn run(seed: u64, transfers: u64) -> Check<Figures> {
     let db = world.options(&form).open(&world.path)?;
     let first = db.keyspace(&slot_name(0), keyspace_options(&form, 0))?;
     let second = db.keyspace(&slot_name(1), keyspace_options(&form, 1))?;
+    let options = KeyspaceOptions::new().merge_operator(operators::I64_ADD).deltas(form.deltas);
+    let separate_at = form.separate_at.map(|bytes| bytes.min(8));
+    let balances = db.keyspace("balances", options.separate_at(separate_at))?;
     let bank = Bank {
         db,
         keyspaces: [first, second],
+        balances,
         transfers: AtomicU64::new(0),
         snapshots: AtomicU64::new(0),
         swaps: AtomicU64::new(0),
@@ -279,6 +357,7 @@ pub fn run(seed: u64, transfers: u64) -> Check<Figures> {
         return Err(Violation(format!("lost update: {swaps} swaps count {counter}")));
     }
     bank.sums(&bank.db.snapshot())?;
+    bank.balances(&bank.db.snapshot())?;
     Ok(Figures {
         transfers: bank.transfers.load(Ordering::Relaxed),
         snapshots: bank.snapshots.load(Ordering::Relaxed),

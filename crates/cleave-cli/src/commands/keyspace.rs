@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use cleavedb::KeyspaceOptions;
+use cleavedb::{Deltas, KeyspaceOptions};
 
 use crate::args::Keyspace;
 use crate::failure::{Failure, Result};
@@ -31,10 +31,11 @@ pub fn keyspace(args: &Keyspace, json: bool) -> Result<()> {
             .map(str::to_owned)
             .ok_or_else(|| Failure::usage(format!("'{shown}' is not UTF-8; choose another name")))
     };
+    let creates = args.operator.is_some() || args.deltas.is_some();
     match (action.to_str(), name) {
-        (Some("list"), None) if args.operator.is_none() => list(dir, json),
-        (Some("create"), Some(name)) => create(dir, &text(name)?, args.operator.as_deref(), json),
-        (Some("drop"), Some(name)) if args.operator.is_none() => {
+        (Some("list"), None) if !creates => list(dir, json),
+        (Some("create"), Some(name)) => create(dir, &text(name)?, args, json),
+        (Some("drop"), Some(name)) if !creates => {
             let name = text(name)?;
             let db = store::open(dir, Access::Write)?;
             if db.keyspaces().iter().all(|info| info.name != name) {
@@ -53,29 +54,39 @@ fn list(dir: &Path, json: bool) -> Result<()> {
     let mut out = Output::new();
     for info in db.keyspaces() {
         let index = format!("{:?}", info.index).to_lowercase();
+        let deltas = match (&info.merge_operator, info.deltas) {
+            (None, _) => None,
+            (Some(_), Deltas::Buckets) => Some("buckets"),
+            (Some(_), _) => Some("inline"),
+        };
         if json {
             out.json(&serde_json::json!({
                 "name": info.name,
                 "id": info.id,
                 "index": index,
                 "merge_operator": info.merge_operator,
+                "deltas": deltas,
             }))?;
         } else {
             let operator = info.merge_operator.as_deref().unwrap_or("-");
-            out.line(format_args!("{}\t{index}\t{operator}", info.name))?;
+            let deltas = deltas.unwrap_or("-");
+            out.line(format_args!("{}\t{index}\t{operator}\t{deltas}", info.name))?;
         }
     }
     out.finish()
 }
 
-fn create(dir: &Path, name: &str, operator: Option<&str>, json: bool) -> Result<()> {
+fn create(dir: &Path, name: &str, args: &Keyspace, json: bool) -> Result<()> {
     let db = store::open(dir, Access::Write)?;
     if db.keyspaces().iter().any(|info| info.name == name) {
         return Err(Failure::no(format!("there is a keyspace '{name}' already")));
     }
     let mut options = KeyspaceOptions::new();
-    if let Some(operator) = operator {
+    if let Some(operator) = &args.operator {
         options = options.merge_operator(operator);
+    }
+    if let Some(deltas) = args.deltas {
+        options = options.deltas(deltas);
     }
     let _ = db.keyspace(name, options)?;
     db.close()?;

@@ -134,7 +134,11 @@ pub fn merge(args: &Merge, json: bool) -> Result<()> {
             "keyspace '{name}' has no merge operator; name one with --operator, such as u64-add"
         )));
     };
-    let keyspace = db.keyspace(name, KeyspaceOptions::new().merge_operator(&operator))?;
+    let mut options = KeyspaceOptions::new().merge_operator(&operator);
+    if let Some(deltas) = args.deltas {
+        options = options.deltas(deltas);
+    }
+    let keyspace = db.keyspace(name, options)?;
     let operand = match encoded {
         Some(operand) => operand,
         None => operands::encode(&operator, &bytes::parse(&args.operand, false)?)?,

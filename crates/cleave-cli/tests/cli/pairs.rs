@@ -154,16 +154,23 @@ fn keyspaces_are_apart() {
             words.iter().map(|&word| if word == "DIR" { store.as_os_str() } else { word.as_ref() });
         cleave(std::iter::once(OsStr::new("keyspace")).chain(words))
     };
-    keyspace(&["create", "DIR", "counters", "--operator", "u64-add"]).ok();
+    keyspace(&["create", "DIR", "counters", "--operator", "u64-add", "--deltas", "inline"]).ok();
+    let buckets = ["1", "2", "--keyspace", "sums", "--operator", "u64-add", "--deltas", "buckets"];
+    place.run("merge", buckets).ok();
+    place.run("merge", ["1", "3", "--keyspace", "sums", "--deltas", "inline"]).fails(2, "Buckets");
     keyspace(&["create", "DIR", "counters"]).fails(1, "already");
     keyspace(&["create", "DIR", "bad", "--operator", "nonesuch"]).fails(2, "nonesuch");
     assert_eq!(
         keyspace(&["list", "DIR"]).ok(),
-        "counters\tlsm\tu64-add\ndefault\tlsm\t-\nother\tlsm\t-\n"
+        "counters\tlsm\tu64-add\tinline\ndefault\tlsm\t-\t-\nother\tlsm\t-\t-\n\
+         sums\tlsm\tu64-add\tbuckets\n"
     );
     let json = keyspace(&["DIR", "list", "--json"]).ok();
     let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
     assert_eq!((&first["name"], &first["merge_operator"]), (&json!("counters"), &json!("u64-add")));
+    assert_eq!(first["deltas"], "inline");
+    keyspace(&["list", "DIR", "--deltas", "inline"]).fails(2, "keyspace create");
+    keyspace(&["create", "DIR", "x", "--deltas", "elsewhere"]).fails(2, "inline, buckets");
     keyspace(&["drop", "DIR", "other"]).ok();
     keyspace(&["drop", "DIR", "other"]).fails(2, "no keyspace 'other'");
     place.run("get", ["k", "--keyspace", "other"]).fails(2, "no keyspace 'other'");

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use cleavedb::{
-    Batch, Compression, Db, Durability, Keyspace, KeyspaceOptions, Options, StrategyKind, operators,
+    Batch, Compression, Db, Deltas, Durability, Keyspace, KeyspaceOptions, Options, StrategyKind,
+    operators,
 };
 
 use crate::engine::{Collection, Engine, EngineStats, Settings, WriteBatch};
@@ -23,49 +24,68 @@ struct Cleave {
     settings: String,
 }
 
+/// What is special about a store.
+#[derive(Clone, Copy, Default)]
+struct Kind {
+    /// Its strategy; `None`: the one that is asked for, or the default.
+    strategy: Option<StrategyKind>,
+    /// All values stay in the index.
+    values_inline: bool,
+    /// All merge operands stay in the index.
+    deltas_inline: bool,
+}
+
+impl Kind {
+    fn of(strategy: StrategyKind) -> Self {
+        Self { strategy: Some(strategy), ..Self::default() }
+    }
+}
+
 /// Opens or creates a store in `dir`.
 pub(super) fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
-    open_separated(dir, settings, settings.tuning.strategy)
+    open_kind(dir, settings, Kind::default())
 }
 
 /// Opens or creates a store in `dir` whose garbage collection asks the index.
 pub(super) fn open_wisckey(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
-    open_separated(dir, settings, Some(StrategyKind::Wisckey))
+    open_kind(dir, settings, Kind::of(StrategyKind::Wisckey))
 }
 
 /// Opens or creates a store in `dir` whose garbage collection goes by facts.
 pub(super) fn open_novkv(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
-    open_separated(dir, settings, Some(StrategyKind::Novkv))
+    open_kind(dir, settings, Kind::of(StrategyKind::Novkv))
 }
 
 /// Opens or creates a store in `dir` with bare keys in its index and a map beside it.
 pub(super) fn open_wayfinder(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
-    open_separated(dir, settings, Some(StrategyKind::Wayfinder))
-}
-
-fn open_separated(
-    dir: &Path,
-    settings: &Settings,
-    strategy: Option<StrategyKind>,
-) -> Result<Box<dyn Engine>> {
-    let separate_at = settings.tuning.separate_at;
-    open_with(dir, settings, strategy, |options| match separate_at {
-        Some(bytes) => options.separate_at(Some(u32::try_from(bytes).unwrap_or(u32::MAX))),
-        None => options,
-    })
+    open_kind(dir, settings, Kind::of(StrategyKind::Wayfinder))
 }
 
 /// Opens or creates a store in `dir` that keeps all values in the index.
 pub(super) fn open_inline(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
-    open_with(dir, settings, settings.tuning.strategy, |options| options.separate_at(None))
+    open_kind(dir, settings, Kind { values_inline: true, ..Kind::default() })
 }
 
-fn open_with(
+/// Opens or creates a store in `dir` that keeps all merge operands in the index.
+pub(super) fn open_inline_deltas(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    open_kind(dir, settings, Kind { deltas_inline: true, ..Kind::default() })
+}
+
+/// The same, with a garbage collection that asks the index.
+pub(super) fn open_wisckey_inline_deltas(
     dir: &Path,
     settings: &Settings,
-    strategy: Option<StrategyKind>,
-    separate: impl FnOnce(KeyspaceOptions) -> KeyspaceOptions,
 ) -> Result<Box<dyn Engine>> {
+    open_kind(dir, settings, Kind { deltas_inline: true, ..Kind::of(StrategyKind::Wisckey) })
+}
+
+/// Opens or creates a store in `dir` that keeps values and merge operands in the index.
+pub(super) fn open_all_inline(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    open_kind(dir, settings, Kind { values_inline: true, deltas_inline: true, strategy: None })
+}
+
+fn open_kind(dir: &Path, settings: &Settings, kind: Kind) -> Result<Box<dyn Engine>> {
+    let strategy = kind.strategy.or(settings.tuning.strategy);
     let durability = if settings.sync { Durability::Sync } else { Durability::Buffered };
     let tuning = &settings.tuning;
     let mut takes = vec!["merges_parts", "statistics", "separate_at", "prefetch"];
@@ -93,10 +113,18 @@ fn open_with(
     if !settings.compressed {
         options = options.compression([Compression::None]);
     }
-    options = separate(options);
+    if kind.values_inline {
+        options = options.separate_at(None);
+    } else if let Some(bytes) = tuning.separate_at {
+        options = options.separate_at(Some(u32::try_from(bytes).unwrap_or(u32::MAX)));
+    }
+    if kind.deltas_inline {
+        options = options.deltas(Deltas::Inline);
+    }
     let prefetch = settings.tuning.prefetch.unwrap_or(true);
     let pairs = db.keyspace(KEYSPACE, options)?;
     let known = db.keyspaces().into_iter().find(|known| known.name == KEYSPACE);
+    let deltas = known.as_ref().map(|known| known.deltas).unwrap_or_default();
     let separated = match known.and_then(|known| known.separate_at) {
         Some(bytes) => bytes.to_string(),
         None => "off".to_owned(),
@@ -104,7 +132,7 @@ fn open_with(
     let settings = format!(
         "defaults; memory_budget={} durability={durability:?} direct_reads={direct} \
          direct_writes={direct} background_threads={} compression={} merge_operator={operator} \
-         strategy={} separate_at={separated} prefetch={prefetch}{}",
+         deltas={deltas:?} strategy={} separate_at={separated} prefetch={prefetch}{}",
         settings.memory_budget,
         settings.background_threads,
         if settings.compressed { "default" } else { "none" },

@@ -133,6 +133,8 @@ fn kdsep_changes_parts_of_100_gib_in_all_its_experiments() {
     let Step::Run { plan, .. } = &one.steps[1] else { panic!("{one:?}") };
     assert_eq!((plan.mix.read_permille, plan.mix.put_permille, plan.mix.part_bytes), (100, 0, 100));
     assert!(plan.settings.tuning.merges_parts && plan.settings.direct);
+    assert_eq!(plan.settings.tuning.separate_at, Some(1));
+    assert!(one.lacks.is_none(), "a delta store is there");
     for number in 1..=12 {
         let named = |part: &&Part| {
             part.name.starts_with(&format!("Exp#{number},"))
@@ -310,6 +312,31 @@ fn every_part_runs_on_the_map() {
 fn the_strategies_are_compared_by_experiments_of_their_own() {
     for engine in ["cleavedb-novkv", "cleavedb-wisckey", "cleavedb-wayfinder"] {
         ["wayfinder", "unified"].iter().for_each(|name| runs_everything(name, engine));
+    }
+}
+
+#[test]
+fn deltas_run_on_each_base_in_buckets_and_inline() {
+    let scale = Scale::new(1e-12).unwrap();
+    let whole = find("kdsep", scale).unwrap();
+    let one = |part: &Part| part.name == "Exp#1, 10:90" || part.name == "Exp#9-10, W3";
+    let parts = whole.parts.iter().filter(|part| one(part)).cloned().collect();
+    let experiment = Experiment { parts, ..whole };
+    let bases = ["cleavedb-inline", "cleavedb", "cleavedb-wisckey"];
+    let inline =
+        ["cleavedb-all-inline", "cleavedb-inline-deltas", "cleavedb-wisckey-inline-deltas"];
+    let engines: Vec<String> = bases.iter().chain(&inline).map(|&name| name.to_owned()).collect();
+    let results =
+        run_all(&experiment, &engines, run_stretch, || Ok(Box::new(tempfile::tempdir()?)));
+    for result in results.unwrap() {
+        for (number, (engine, came)) in result.by_engine.iter().enumerate() {
+            let Came::Reports(reports) = came else { panic!("{engine}: {came:?}") };
+            let settings = reports[0]["engine_settings"].as_str().unwrap();
+            let wanted = if number < bases.len() { "deltas=Buckets" } else { "deltas=Inline" };
+            assert!(settings.contains(wanted), "{engine}: {settings}");
+            let separated = if number % 3 == 0 { "separate_at=off" } else { "separate_at=1 " };
+            assert!(settings.contains(separated), "{engine}: {settings}");
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 
+pub(crate) mod combine;
 pub mod operators;
 
 /// Combines a key's value with the operands merged into it since.

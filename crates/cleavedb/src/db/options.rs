@@ -363,12 +363,13 @@ impl KeyspaceOptions {
         value_compression: Compression
     }
 
-    /// Where merge operands are kept. Default: [`Deltas::Inline`] for a new keyspace, and for an
-    /// existing one whatever it was created with. Fixed at creation. In [`Deltas::Buckets`] all
-    /// flushed operands of a key stand in one small file: compaction does not move them, and a get
-    /// of a key with many costs one or two reads more than its value. It costs memory for the
-    /// buckets' filters, a device flush for each bucket that a flush of memory touches, and file
-    /// descriptors; where keys are seldom merged into, `Inline` is cheaper.
+    /// Where merge operands are kept. Default: [`Deltas::Buckets`] for a new keyspace with a merge
+    /// operator, [`Deltas::Inline`] for one without, and for an existing one whatever it was
+    /// created with. Fixed at creation. In buckets all flushed operands of a key stand in one small
+    /// file: compaction does not move them, and a get of a key with many costs one or two reads
+    /// more than its value, under way at the same time. It costs memory for the buckets' filters, a
+    /// device flush for each bucket that a flush of memory touches, and file descriptors; as long
+    /// as nothing is merged, it costs nothing.
     #[must_use]
     pub fn deltas(mut self, deltas: Deltas) -> Self {
         self.deltas = Some(deltas);

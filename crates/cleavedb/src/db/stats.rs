@@ -1,5 +1,7 @@
 //! Figures of a running database.
 
+mod deltas;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -151,8 +153,14 @@ pub struct DeltaStats {
     pub cache_misses: u64,
     /// Look-ups of a key in a bucket.
     pub gets: u64,
-    /// Reads that they took.
+    /// Reads that they took: the three below.
     pub reads: u64,
+    /// Of a bucket's index and filters: one until they have to leave memory.
+    pub loads: u64,
+    /// Of a page of a sorted part: at most one a look-up.
+    pub page_reads: u64,
+    /// Of an unsorted part, or of some of it: at most one a look-up.
+    pub unsorted_reads: u64,
 }
 
 /// Garbage collection of value files since open.
@@ -363,7 +371,7 @@ impl Stats {
         let keyspaces = keyspaces_of(engine);
         let values = values_of(engine);
         let indexed = keyspaces.iter().map(|(k, _)| k.live_bytes).sum::<u64>();
-        let deltas = deltas_of(engine);
+        let deltas = deltas::deltas_of(engine);
         let live_bytes = indexed + values.live_bytes + values.large_live_bytes + deltas.bytes;
         let disk = engine.disk_bytes();
         let disk_bytes = disk.written;
@@ -452,18 +460,6 @@ fn values_of(engine: &Engine) -> ValueStats {
         prefetched_unused: engine.metrics.values_unused.load(Relaxed),
         locator: engine.locating.as_deref().map(locator_of).unwrap_or_default(),
         map: engine.mapping.as_deref().map(map_of).unwrap_or_default(),
-    }
-}
-
-fn deltas_of(engine: &Engine) -> DeltaStats {
-    let figures = engine.deltas.figures();
-    DeltaStats {
-        buckets: figures.buckets,
-        bytes: figures.bytes,
-        cache_hits: figures.cache_hits,
-        cache_misses: figures.cache_misses,
-        gets: figures.gets,
-        reads: figures.reads,
     }
 }
 

@@ -5,6 +5,8 @@ mod background;
 mod basics;
 mod collection;
 mod concurrency;
+mod delta_flush;
+mod delta_reads;
 mod deltas;
 mod forged;
 mod holes;

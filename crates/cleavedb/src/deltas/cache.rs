@@ -13,15 +13,13 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, Equivalent, OptionsBuilder, Weighter};
 
 use crate::base::entry::{FileId, Seq};
-use crate::base::error::Result;
-use crate::base::merge_operator::{SharedOperator, partial_merge};
+use crate::base::merge_operator::SharedOperator;
+use crate::base::merge_operator::combine::combine_operands;
 use crate::base::sync::Arc;
 use crate::base::sync::figures::{AtomicU64, Ordering};
-use crate::base::value::Value;
 use crate::deltas::bucket::reader::{Asked, KeyDeltas};
 use crate::deltas::bucket::{Bucket, BucketInfo};
 use crate::deltas::record::{Bound, OPERAND_BYTES_MAX, OwnedBound};
-use crate::io::Purpose;
 
 /// What the cache's tables take for one entry.
 const ENTRY_OVERHEAD_BYTES: u64 = 96;
@@ -125,13 +123,14 @@ impl DeltaCache {
     }
 
     /// What a bucket has of a key, from the cache or with the bucket's reads.
+    #[cfg(test)]
     pub(crate) fn get(
         &self,
         bucket: &Bucket,
         asked: &Asked<'_>,
         operator: Option<&SharedOperator>,
-        purpose: Purpose,
-    ) -> Result<KeyDeltas> {
+        purpose: crate::io::Purpose,
+    ) -> crate::base::error::Result<KeyDeltas> {
         if let Some(found) = self.lookup(bucket, asked) {
             return Ok(found);
         }
@@ -172,26 +171,18 @@ impl Entry {
 /// lies between them: it would have left an anchor.
 fn combined(key: &[u8], found: KeyDeltas, operator: Option<&SharedOperator>) -> KeyDeltas {
     let Some(operator) = operator.filter(|_| found.operands.len() > 1) else { return found };
-    let mut operands: Vec<(Seq, Value)> = Vec::new();
-    let mut found = found;
-    for (seq, newer) in std::mem::take(&mut found.operands).into_iter().rev() {
-        let merged = operands.last().and_then(|(before, older)| {
-            if found.elsewhere.iter().any(|other| before < other && *other < seq) {
-                return None;
-            }
-            let merged = partial_merge(&**operator, key, older, &newer)?;
-            (merged.len() <= OPERAND_BYTES_MAX).then_some(merged)
-        });
-        match merged {
-            Some(merged) => {
-                operands.pop();
-                operands.push((seq, Value::from(merged)));
-            }
-            None => operands.push((seq, newer)),
-        }
-    }
+    let KeyDeltas { mut operands, anchor, elsewhere } = found;
     operands.reverse();
-    KeyDeltas { operands, ..found }
+    let mut rest = operands.as_slice();
+    let mut combined = Vec::new();
+    // Runs between operands that are in the index.
+    for &bound in elsewhere.iter().rev().chain([&Seq::MAX]) {
+        let (run, behind) = rest.split_at(rest.partition_point(|(seq, _)| *seq < bound));
+        rest = behind;
+        combined.extend(combine_operands(&**operator, key, run.to_vec(), OPERAND_BYTES_MAX));
+    }
+    combined.reverse();
+    KeyDeltas { operands: combined, anchor, elsewhere }
 }
 
 #[cfg(test)]

@@ -10,12 +10,14 @@
 use crate::base::cursor::Cursor;
 use crate::base::entry::{KeyspaceId, Kind, SEQ_MAX, Seq};
 use crate::base::error::Result;
+use crate::base::sync::Arc;
 use crate::base::value::Value;
 use crate::deltas::bucket::reader::part_of;
 use crate::deltas::bucket::scan::WholeBucket;
 use crate::deltas::directory::{Directory, Position};
 use crate::deltas::record::{Bound, DeltaKind, Record};
 use crate::io::Purpose;
+use crate::io::meter::{HeldMemory, Meter};
 
 /// A bucket that the walk is in: its bytes, and the numbers of the records that are shown.
 struct Open {
@@ -31,6 +33,8 @@ pub(crate) struct DeltaCursor {
     snapshot: Seq,
     purpose: Purpose,
     open: Option<Open>,
+    /// Memory of the bucket that is open.
+    held: HeldMemory,
     /// Which of the visible records is the current one; none while not valid.
     at: Option<usize>,
 }
@@ -38,13 +42,13 @@ pub(crate) struct DeltaCursor {
 impl DeltaCursor {
     /// A cursor that stands nowhere yet.
     pub(crate) fn new(
-        directory: &Directory,
+        (directory, meter): (&Directory, &Arc<Meter>),
         keyspace: KeyspaceId,
         snapshot: Seq,
         purpose: Purpose,
     ) -> Self {
-        let directory = directory.clone();
-        Self { directory, keyspace, snapshot, purpose, open: None, at: None }
+        let (directory, held) = (directory.clone(), HeldMemory::new(meter, purpose));
+        Self { directory, keyspace, snapshot, purpose, open: None, held, at: None }
     }
 
     /// Opens the bucket at a position, unless it is open.
@@ -54,9 +58,11 @@ impl DeltaCursor {
             return Ok(());
         }
         self.open = None;
+        self.held.set(0);
         let Some(bucket) = self.directory.at(position) else { return Ok(()) };
         let whole = bucket.read_whole(self.purpose)?;
         let visible = visible(&whole, self.keyspace, self.snapshot);
+        self.held.set(whole.memory_bytes() + (visible.capacity() * size_of::<u32>()) as u64);
         self.open = Some(Open { position, whole, visible });
         Ok(())
     }

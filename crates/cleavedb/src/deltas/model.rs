@@ -13,7 +13,7 @@ use crate::base::sync::Arc;
 use crate::base::tombstone::RangeTombstone;
 use crate::deltas::bucket::writer::{Append, sync_names};
 use crate::deltas::cache::DeltaCache;
-use crate::deltas::collect::survivors::{Fate, Rule, survivors};
+use crate::deltas::collect::survivors::{Fate, OwnedRecord, Rule, survivors};
 use crate::deltas::collect::write::{WritePlan, write};
 use crate::deltas::collect::{Limits, outcome, pick_merge};
 use crate::deltas::cursor::DeltaCursor;
@@ -134,6 +134,7 @@ impl World {
         let directory = self.directory.clone();
         let mut router = Router::new(&directory, self.bench.context.hash, &rule, ranges);
         for (bound, records) in &by_key {
+            let records = records.iter().copied().map(OwnedRecord::from).collect();
             router.add(bound.as_ref(), records);
         }
         let batches = router.finish();
@@ -391,7 +392,8 @@ impl World {
 
     /// A walk shows what gets do.
     fn check_cursor(&mut self, view: &View, keyspace: KeyspaceId) {
-        let mut cursor = DeltaCursor::new(&view.directory, keyspace, view.snapshot, Purpose::Read);
+        let buckets = (&view.directory, &self.bench.context.io.meter);
+        let mut cursor = DeltaCursor::new(buckets, keyspace, view.snapshot, Purpose::Read);
         let mut walked = Vec::new();
         cursor.seek_first().unwrap();
         while cursor.valid() {

@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 use crate::base::checksum::KeyedHash;
 use crate::base::entry::Seq;
 use crate::base::error::Result;
+use crate::base::sync::Arc;
+use crate::deltas::bucket::Bucket;
 use crate::deltas::bucket::writer::GroupBytes;
 use crate::deltas::collect::survivors::{Fate, Judge, KeyRecords, OwnedRecord, Rule};
 use crate::deltas::directory::{Directory, Position};
 use crate::deltas::ranges::{self, Covers, RangeAnchor};
-use crate::deltas::record::{Bound, OwnedBound, Record};
+use crate::deltas::record::{Bound, DeltaKind, Record};
 
 /// What a flush has for one bucket.
 #[derive(Debug, Default)]
@@ -55,7 +57,8 @@ pub(crate) struct Router<'a> {
     rule: &'a Rule<'a>,
     ranges: Vec<RangeAnchor>,
     covers: Covers,
-    batches: BTreeMap<Option<Position>, BTreeMap<OwnedBound, KeyRecords>>,
+    memory_bytes: u64,
+    batches: BTreeMap<Option<Position>, Vec<KeyRecords>>,
 }
 
 impl<'a> Router<'a> {
@@ -68,27 +71,45 @@ impl<'a> Router<'a> {
     ) -> Self {
         ranges::sort(&mut ranges);
         let covers = Covers::new(ranges.iter());
-        Self { directory, hash, rule, ranges, covers, batches: BTreeMap::new() }
+        Self { directory, hash, rule, ranges, covers, memory_bytes: 0, batches: BTreeMap::new() }
     }
 
     /// Takes in a key's operands as deltas, its puts and deletes as anchors, newest first.
-    pub(crate) fn add(&mut self, bound: Bound<'_>, records: &[Record<'_>]) {
+    pub(crate) fn add(&mut self, bound: Bound<'_>, records: Vec<OwnedRecord>) {
         let Fate::Lives(operator) = (self.rule.fate_of)(bound.keyspace) else { return };
         let position = self.directory.position(bound);
-        let bucket = position.and_then(|position| self.directory.at(position));
-        let hash = self.hash.hash(bound.keyspace, bound.key);
-        let judge = Judge {
-            covers: &self.covers,
-            snapshots: self.rule.snapshots,
-            operator: operator.as_ref(),
-            older_below: bucket.is_some_and(|bucket| bucket.may_hold(bound, hash) != Some(false)),
+        let is_lone_delta = matches!(
+            records.as_slice(),
+            [OwnedRecord { kind: DeltaKind::Delta, .. }] if self.ranges.is_empty()
+        );
+        let records = match is_lone_delta {
+            true => records,
+            false => {
+                let bucket = position.and_then(|position| self.directory.at(position));
+                let may_hold = |bucket: &Arc<Bucket>| {
+                    let hash = self.hash.hash(bound.keyspace, bound.key);
+                    bucket.may_hold(bound, hash) != Some(false)
+                };
+                let judge = Judge {
+                    covers: &self.covers,
+                    snapshots: self.rule.snapshots,
+                    operator: operator.as_ref(),
+                    older_below: bucket.is_some_and(may_hold),
+                };
+                let records: Vec<Record<'_>> = records.iter().map(OwnedRecord::as_ref).collect();
+                judge.judge(bound, &records)
+            }
         };
-        let records = judge.judge(bound, records);
         if !records.is_empty() {
-            let bound = bound.to_owned();
-            let key = KeyRecords { bound: bound.clone(), records };
-            self.batches.entry(position).or_default().insert(bound, key);
+            let key = KeyRecords { bound: bound.to_owned(), records };
+            self.memory_bytes += key.memory_bytes();
+            self.batches.entry(position).or_default().push(key);
         }
+    }
+
+    /// Memory of what was taken in.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
     }
 
     /// The batches, each with the place of its bucket; none where there is no bucket yet.
@@ -113,9 +134,11 @@ impl<'a> Router<'a> {
         for position in ranges.keys() {
             self.batches.entry(*position).or_default();
         }
-        let batches = self.batches.into_iter().map(|(position, keys)| {
+        let batches = self.batches.into_iter().map(|(position, mut keys)| {
             let ranges = ranges.remove(&position).unwrap_or_default();
-            (position, BucketBatch { keys: keys.into_values().collect(), ranges })
+            // In order already, as a rule.
+            keys.sort_by(|a, b| a.bound.cmp(&b.bound));
+            (position, BucketBatch { keys, ranges })
         });
         batches.collect()
     }

@@ -561,6 +561,9 @@ impl Engine {
     ) -> Result<()> {
         self.check_readable(keyspace)?;
         self.flush_all()?;
+        let of_buckets = keyspace.has_buckets().then_some(&self.deltas);
+        let of_buckets =
+            of_buckets.map(|deltas| (deltas, deltas.request_collection(keyspace.id, &range)));
         let orders = self.orders_values(keyspace);
         self.relocation_full.store(false, Ordering::Release);
         let ticket = keyspace.index.request_compaction(range, orders);
@@ -568,7 +571,8 @@ impl Engine {
         self.wait_with_retries(None, || {
             self.health.check_writable()?;
             keyspace.check_exists()?;
-            Ok(keyspace.index.compaction_done(ticket))
+            let is_collected = of_buckets.is_none_or(|(deltas, of)| deltas.is_collected(of));
+            Ok(is_collected && keyspace.index.compaction_done(ticket))
         })?;
         self.schedule_housekeeping();
         Ok(())

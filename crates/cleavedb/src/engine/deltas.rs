@@ -17,6 +17,7 @@
 pub(crate) mod collect;
 pub(crate) mod flush;
 pub(crate) mod fold;
+mod gather;
 pub(crate) mod index;
 mod read;
 pub(crate) mod work;
@@ -61,6 +62,8 @@ pub(crate) struct DeltaStore {
     directory: ArcSwap<Directory>,
     /// Whether there may be buckets to collect; set by whatever changes the directory.
     collection_due: AtomicBool,
+    /// Ranges whose buckets somebody waits for.
+    requests: Mutex<collect::Requests>,
     /// Where deltas may be of keyspaces that were dropped: from each of these places to the end of
     /// its keyspace.
     gone: Mutex<BTreeSet<OwnedBound>>,
@@ -101,6 +104,7 @@ impl DeltaStore {
             loaded_bytes_max: budget / LOADED_BUDGET_PART,
             collection_due: AtomicBool::new(directory.len() > 0),
             directory: ArcSwap::from_pointee(directory),
+            requests: Mutex::default(),
             gone: Mutex::default(),
             to_fold: Mutex::default(),
         }))
@@ -150,14 +154,15 @@ impl DeltaStore {
     pub(crate) fn figures(&self) -> DeltaFigures {
         let (directory, counters) = (self.directory.load(), &self.context.counters);
         let (cache_hits, cache_misses) = self.cache.counts();
-        let reads = [&counters.loads, &counters.page_reads, &counters.unsorted_reads];
         DeltaFigures {
             buckets: directory.len() as u64,
             bytes: directory.bytes(),
             cache_hits,
             cache_misses,
             gets: counters.gets.load(Relaxed),
-            reads: reads.into_iter().map(|counter| counter.load(Relaxed)).sum(),
+            loads: counters.loads.load(Relaxed),
+            page_reads: counters.page_reads.load(Relaxed),
+            unsorted_reads: counters.unsorted_reads.load(Relaxed),
         }
     }
 }
@@ -174,8 +179,12 @@ pub(crate) struct DeltaFigures {
     pub(crate) cache_misses: u64,
     /// Look-ups in buckets.
     pub(crate) gets: u64,
-    /// Reads that they took.
-    pub(crate) reads: u64,
+    /// Reads of index, filters and unsorted part.
+    pub(crate) loads: u64,
+    /// Reads of a page of a sorted part.
+    pub(crate) page_reads: u64,
+    /// Reads of an unsorted part, or of some of it.
+    pub(crate) unsorted_reads: u64,
 }
 
 impl KeyspaceState {

@@ -9,7 +9,7 @@ use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::catalogue::{KeyspaceEdit, KeyspaceState, check_name};
-use crate::engine::settings::{IndexKind, KeyspaceSettings};
+use crate::engine::settings::{Deltas, IndexKind, KeyspaceSettings};
 use crate::engine::state::{Draft, Publication};
 use crate::index::lsm::LsmIndex;
 use crate::index::naive::NaiveIndex;
@@ -75,7 +75,7 @@ impl Engine {
     fn create_keyspace(
         self: &Arc<Self>,
         name: &str,
-        settings: KeyspaceSettings,
+        mut settings: KeyspaceSettings,
     ) -> Result<Arc<KeyspaceState>> {
         self.sync_logs()?;
         // Two threads may create at once: the number is taken and the name checked under one lock.
@@ -83,6 +83,8 @@ impl Engine {
         if let Some(found) = self.existing_keyspace(name)? {
             return check_settings(found, &settings);
         }
+        let is_merged = settings.merge_operator.is_some();
+        settings.deltas.get_or_insert(if is_merged { Deltas::Buckets } else { Deltas::Inline });
         let id = KeyspaceId(self.catalogue.lock().last_id + 1);
         let state = Arc::new(self.keyspace_state(id, name.to_owned(), settings.clone(), &[])?);
         let create = KeyspaceEdit::Create { id, name: name.to_owned(), settings };

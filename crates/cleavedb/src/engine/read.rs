@@ -16,7 +16,7 @@ use crate::engine::catalogue::KeyspaceState;
 use crate::engine::locate::search::{Search, Searches};
 use crate::engine::metrics::Operation;
 use crate::engine::view::View;
-use crate::index::KeyLookup;
+use crate::index::{BoxApart, KeyLookup};
 use crate::io::Purpose;
 use crate::values::file_table::ValueFiles;
 use crate::values::large::reader::LargeFile;
@@ -76,22 +76,71 @@ impl Engine {
         let (view, seq) = self.moment(snapshot);
         let mut lookup = Lookup::new(seq);
         if in_memtables(&view, keyspace.id, key, &mut lookup) {
-            return self.value_of(&view, keyspace, key, &mut lookup);
-        }
-        if let Some(search) = &mut search
-            && search.find(self, &view, &mut lookup)?
-        {
-            return self.value_of(&view, keyspace, key, &mut lookup);
+            return self.value_of(&view, keyspace, key, &lookup);
         }
         let operands = lookup.operands.len();
-        if let Some(index) = view.indexes.get(&keyspace.id) {
-            index.get(key, key_hash(key), &mut lookup)?;
+        let index = view.indexes.get(&keyspace.id);
+        // On its way while the base is looked for and read.
+        let apart = match index {
+            Some(index) => index.begin_apart(key, seq)?,
+            None => None,
+        };
+        let is_located = match &mut search {
+            Some(search) => search.find(self, &view, &mut lookup)?,
+            None => false,
+        };
+        if let Some(index) = index.filter(|_| !is_located) {
+            index.get_base(key, key_hash(key), &mut lookup)?;
         }
-        let value = self.value_of(&view, keyspace, key, &mut lookup)?;
-        if let Some(search) = search {
-            search.offer(self, &view, &lookup, operands, snapshot.is_none());
+        let is_bare = lookup.operands.len() == operands;
+        let value = match apart {
+            Some(apart) => {
+                self.value_with(&view, (keyspace, key), &mut lookup, (apart, operands))?
+            }
+            None => self.value_of(&view, keyspace, key, &lookup)?,
+        };
+        if let Some(search) = search.filter(|_| !is_located) {
+            search.offer(self, &view, &lookup, is_bare, snapshot.is_none());
         }
         Ok(value)
+    }
+
+    /// The value of what a lookup in a view met, while what is kept of its operands apart, beyond
+    /// those that were there before the index was asked, is on its way.
+    fn value_with(
+        &self,
+        view: &View,
+        (keyspace, key): (&KeyspaceState, &[u8]),
+        lookup: &mut Lookup,
+        (apart, operands_before): (BoxApart<'_>, usize),
+    ) -> Result<Option<Value>> {
+        let base = lookup.found.as_ref().map(|found| found.seq);
+        let read = self.base_value(view, keyspace, key, lookup);
+        apart.finish(operands_before, lookup)?;
+        // Of a base that was deleted since, nothing counts: nor that it could not be read.
+        let is_base = lookup.found.as_ref().map(|found| found.seq) == base;
+        let value = if is_base { read? } else { None };
+        base_of(lookup, key)?;
+        fold(lookup, key, value, keyspace.operator.as_ref())
+    }
+
+    /// The value that a lookup's operands apply to.
+    fn base_value(
+        &self,
+        view: &View,
+        keyspace: &KeyspaceState,
+        key: &[u8],
+        lookup: &Lookup,
+    ) -> Result<Option<Value>> {
+        Ok(match base_of(lookup, key)? {
+            Base::Separated(found) => {
+                let handle = self.strategy.resolve(&found.value)?;
+                let wanted = Wanted { handle, keyspace: keyspace.id, key, seq: found.seq };
+                Some(self.value_reader(&view.values).get(&wanted)?)
+            }
+            Base::Inline(value) => Some(value.clone()),
+            Base::Absent => None,
+        })
     }
 
     /// The value of what a lookup in a view met.
@@ -100,17 +149,9 @@ impl Engine {
         view: &View,
         keyspace: &KeyspaceState,
         key: &[u8],
-        lookup: &mut Lookup,
+        lookup: &Lookup,
     ) -> Result<Option<Value>> {
-        let base = match base_of(lookup, key)? {
-            Base::Separated(found) => {
-                let handle = self.strategy.resolve(&found.value)?;
-                let wanted = Wanted { handle, keyspace: keyspace.id, key, seq: found.seq };
-                Some(self.value_reader(&view.values).get(&wanted)?)
-            }
-            Base::Inline(_) => lookup.found.take().map(|found| found.value),
-            Base::Absent => None,
-        };
+        let base = self.base_value(view, keyspace, key, lookup)?;
         fold(lookup, key, base, keyspace.operator.as_ref())
     }
 
@@ -139,7 +180,7 @@ impl Engine {
         }
         let value = match &self.mapping {
             Some(mapping) => self.get_mapped(mapping, keyspace, key, snapshot)?,
-            None => self.value_of(&view, keyspace, key, &mut lookup)?,
+            None => self.value_of(&view, keyspace, key, &lookup)?,
         };
         Ok(value.map(Source::Whole))
     }

@@ -93,7 +93,8 @@ impl ScanSource {
         }
         if self.keyspace.has_buckets() && self.view.deltas.len() > 0 {
             let (id, purpose) = (self.keyspace.id, Purpose::Read);
-            children.push(Box::new(DeltaCursor::new(&self.view.deltas, id, self.seq, purpose)));
+            let deltas = (&self.view.deltas, &self.engine.io.meter);
+            children.push(Box::new(DeltaCursor::new(deltas, id, self.seq, purpose)));
         }
         let pairs = VisibleCursor {
             _pin: Pin::new(&self.engine.metrics),

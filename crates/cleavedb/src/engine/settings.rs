@@ -56,7 +56,8 @@ pub(crate) struct KeyspaceSettings {
     pub(crate) separate_at: Option<u32>,
     /// Compression of values in value files.
     pub(crate) value_compression: Compression,
-    /// Where its merge operands are; `None`, where nothing was said: inline.
+    /// Where its merge operands are; `None` where nothing was asked for: what is recorded always
+    /// says.
     pub(crate) deltas: Option<Deltas>,
 }
 

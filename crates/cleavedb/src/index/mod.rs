@@ -281,15 +281,33 @@ pub(crate) struct KeyLookup<'a> {
     pub(crate) lookup: Lookup,
 }
 
+/// What is kept of a key's operands apart from its index, on its way to memory.
+pub(crate) trait ApartUnderWay {
+    /// Waits for it, and adds it to the lookup that met the key's base, which had so many operands
+    /// before the index was asked.
+    fn finish(self: Box<Self>, operands_before: usize, lookup: &mut Lookup) -> Result<()>;
+}
+
+/// The same, boxed.
+pub(crate) type BoxApart<'k> = Box<dyn ApartUnderWay + 'k>;
+
 /// A frozen state of an index. Everything it names stays readable while it lives.
 pub(crate) trait IndexView: Send + Sync {
     /// Offers the versions of `key` to the lookup, from newest to oldest, until it is decided.
     fn get(&self, key: &[u8], hash: u64, lookup: &mut Lookup) -> Result<()>;
     /// The same for many keys, all block reads of a round submitted together.
     fn multi_get(&self, keys: &mut [KeyLookup<'_>]) -> Result<()>;
-    /// Adds to a lookup that is about to be decided without the index what is kept of the key's
-    /// operands apart from it.
-    fn add_deltas(&self, _key: &[u8], _lookup: &mut Lookup) -> Result<()> {
+    /// The same as [`IndexView::get`] without what is kept apart.
+    fn get_base(&self, key: &[u8], hash: u64, lookup: &mut Lookup) -> Result<()> {
+        self.get(key, hash, lookup)
+    }
+    /// Begins to read what is kept of a key's operands apart from the index, so that it comes to
+    /// memory together with the key's base; none where nothing is kept.
+    fn begin_apart<'k>(&'k self, _key: &'k [u8], _snapshot: Seq) -> Result<Option<BoxApart<'k>>> {
+        Ok(None)
+    }
+    /// Adds what is kept apart to lookups that were decided without the index.
+    fn add_apart(&self, _keys: &mut [&mut KeyLookup<'_>]) -> Result<()> {
         Ok(())
     }
     /// A cursor over all versions of all keys (range deletes left out). Not positioned.

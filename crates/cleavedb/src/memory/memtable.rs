@@ -14,7 +14,7 @@ use crate::base::error::Result;
 use crate::base::lookup::Lookup;
 use crate::base::planted::planted;
 use crate::base::sync::Arc;
-use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use crate::base::value::Value;
 use crate::memory::memtable::range_deletes::RangeDeletes;
@@ -46,6 +46,8 @@ struct Counts {
     first_seq: AtomicU64,
     /// Largest seq inserted.
     last_seq: AtomicU64,
+    /// Whether there is a merge operand.
+    has_operands: AtomicBool,
 }
 
 impl Counts {
@@ -73,6 +75,7 @@ impl Memtable {
                 user_bytes: AtomicU64::new(0),
                 first_seq: AtomicU64::new(u64::MAX),
                 last_seq: AtomicU64::new(0),
+                has_operands: AtomicBool::new(false),
             }),
         })
     }
@@ -94,6 +97,9 @@ impl Memtable {
         value: &[u8],
     ) {
         debug_assert!(kind != Kind::RangeDelete, "range deletes are not entries of the list");
+        if kind == Kind::Merge && !self.counts.has_operands.load(Ordering::Relaxed) {
+            self.counts.has_operands.store(true, Ordering::Relaxed);
+        }
         if self.list.insert(keyspace, key, seq, kind, value) {
             self.counts.note(seq, key.len() + value.len());
         }
@@ -167,6 +173,11 @@ impl Memtable {
             }
             _ => cover,
         }
+    }
+
+    /// Whether any keyspace has a merge operand.
+    pub(crate) fn has_operands(&self) -> bool {
+        self.counts.has_operands.load(Ordering::Relaxed)
     }
 
     /// A cursor over the entries of one keyspace, range deletes left out. It sees entries that

@@ -12,43 +12,43 @@ use crate::io::memory_disk::CrashMode;
 use crate::{Deltas, Durability, ErrorKind, IndexKind, StrategyKind};
 
 /// Buckets that a few hundred operands split.
-fn buckets() -> Widths {
+pub(super) fn buckets() -> Widths {
     Widths { bucket_bytes: 2 << 10, buckets_max: 100, ..widths() }
 }
 
-fn open(disk: &MemoryDisk) -> Db {
+pub(super) fn open(disk: &MemoryDisk) -> Db {
     try_open(world(disk), small(), buckets()).unwrap()
 }
 
-fn lists(db: &Db) -> Keyspace {
+pub(super) fn lists(db: &Db) -> Keyspace {
     let options = KeyspaceOptions::new().merge_operator("append:,").deltas(Deltas::Buckets);
     db.keyspace("lists", options.separate_at(Some(100))).unwrap()
 }
 
-fn sums(db: &Db, deltas: Deltas) -> Keyspace {
+pub(super) fn sums(db: &Db, deltas: Deltas) -> Keyspace {
     let options = KeyspaceOptions::new().merge_operator(crate::operators::U64_ADD);
     db.keyspace("sums", options.deltas(deltas)).unwrap()
 }
 
-fn entries(db: &Db) -> u64 {
+pub(super) fn entries(db: &Db) -> u64 {
     db.stats().keyspaces.iter().map(|keyspace| keyspace.entries).sum()
 }
 
-fn key(number: u64) -> String {
+pub(super) fn key(number: u64) -> String {
     format!("key {number:03}")
 }
 
-fn merge(keyspace: &Keyspace, keys: std::ops::Range<u64>, round: u64) {
+pub(super) fn merge(keyspace: &Keyspace, keys: std::ops::Range<u64>, round: u64) {
     keys.for_each(|number| keyspace.merge(key(number), format!("{round}")).unwrap());
 }
 
-fn listed(keyspace: &Keyspace, number: u64) -> Option<String> {
+pub(super) fn listed(keyspace: &Keyspace, number: u64) -> Option<String> {
     let value = keyspace.get(key(number)).unwrap();
     value.map(|value| String::from_utf8(value.to_vec()).unwrap())
 }
 
 /// What scans in both directions, gets and a batch of gets show is this.
-fn assert_shows(keyspace: &Keyspace, wanted: &[(u64, &str)]) {
+pub(super) fn assert_shows(keyspace: &Keyspace, wanted: &[(u64, &str)]) {
     let text: Vec<String> =
         wanted.iter().map(|(n, value)| format!("{}={value}", key(*n))).collect();
     assert_eq!(pairs(keyspace.iter()), text);
@@ -334,6 +334,35 @@ fn where_deltas_are_is_fixed_at_creation() {
     let options = KeyspaceOptions::new().deltas(Deltas::Buckets);
     let error = db.keyspace("plain", options).err();
     assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::Mismatch));
+}
+
+#[test]
+fn a_new_keyspace_with_an_operator_has_buckets_and_an_old_one_what_it_had() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    drop(sums(&db, Deltas::Inline));
+    drop(plain(&db));
+    let options = || KeyspaceOptions::new().merge_operator(crate::operators::U64_ADD);
+    drop(db.keyspace("new", options()).unwrap());
+    drop(db.keyspace("sums", options()).unwrap());
+    let wanted = [("new", Deltas::Buckets), ("plain", Deltas::Inline), ("sums", Deltas::Inline)];
+    let has_wanted = |db: &Db| {
+        let all = db.keyspaces();
+        let found: Vec<_> = all.iter().map(|known| (known.name.as_str(), known.deltas)).collect();
+        assert_eq!(found, wanted);
+    };
+    has_wanted(&db);
+    db.close().unwrap();
+    let db = open(&disk);
+    has_wanted(&db);
+    drop(db.keyspace("sums", options()).unwrap());
+    let asked = db.keyspace("sums", options().deltas(Deltas::Buckets));
+    assert_eq!(asked.err().map(|error| error.kind()), Some(ErrorKind::Mismatch));
+    // Where nothing is merged, no bucket is begun.
+    let keyspace = db.keyspace("new", options()).unwrap();
+    (0..100).for_each(|n| keyspace.put(key(n), 1_u64.to_le_bytes()).unwrap());
+    db.flush().unwrap();
+    assert!(files_of(&disk, "dlt").is_empty());
 }
 
 #[test]

@@ -17,7 +17,6 @@ use crate::deltas::bucket::format::{Chunk, Page};
 use crate::deltas::bucket::{Bucket, Loaded};
 use crate::deltas::record::{Bound, DeltaKind, Groups};
 use crate::io::Purpose;
-use crate::io::disk::BatchRead;
 
 /// What a bucket has of a key at a snapshot S.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,11 +129,12 @@ impl Bucket {
     }
 
     /// What the bucket has of a key: a plan, its reads at once, and what they bring.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn get(&self, asked: &Asked<'_>, purpose: Purpose) -> Result<KeyDeltas> {
         let plan = self.plan(asked, purpose)?;
         let mut reads = Vec::new();
         for range in plan.ranges() {
-            reads.push(BatchRead {
+            reads.push(crate::io::disk::BatchRead {
                 file: self.file().disk_file()?,
                 offset: range.start,
                 buffer: vec![0; (range.end - range.start) as usize],

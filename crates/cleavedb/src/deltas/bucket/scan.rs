@@ -119,6 +119,12 @@ impl WholeBucket {
         self.places.len()
     }
 
+    /// Memory held, index and filters included.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let places = self.places.capacity() * size_of::<Place>();
+        (self.bytes.len() + places) as u64 + self.loaded.memory_bytes()
+    }
+
     /// The record of this number.
     pub(crate) fn record(&self, number: usize) -> Option<(Bound<'_>, Record<'_>)> {
         let place = self.places.get(number)?;

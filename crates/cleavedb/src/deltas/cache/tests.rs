@@ -3,6 +3,7 @@
 use super::*;
 use crate::base::merge_operator::operators;
 use crate::deltas::testing::{Bench, Line, anchor, delta, lowest, range, seen};
+use crate::io::Purpose;
 
 fn append() -> SharedOperator {
     operators::by_name(operators::APPEND).unwrap()

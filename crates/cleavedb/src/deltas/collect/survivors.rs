@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 
 use crate::base::entry::{KeyspaceId, SEQ_MAX, Seq};
-use crate::base::merge_operator::{SharedOperator, partial_merge};
+use crate::base::merge_operator::SharedOperator;
+use crate::base::merge_operator::combine::combine_operands;
 use crate::deltas::bucket::scan::WholeBucket;
 use crate::deltas::ranges::{self, Covers, RangeAnchor};
 use crate::deltas::record::{Bound, DeltaKind, OPERAND_BYTES_MAX, OwnedBound, Record, group_bytes};
@@ -45,6 +46,16 @@ impl KeyRecords {
     /// Bytes that they take in a bucket.
     pub(crate) fn bytes(&self) -> u64 {
         group_bytes(self.bound.as_ref(), self.records.iter().map(OwnedRecord::as_ref)) as u64
+    }
+}
+
+impl KeyRecords {
+    /// Memory held, with what tables take for it.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let records = self.records.iter();
+        let records: usize =
+            records.map(|record| record.operand.len() + size_of::<OwnedRecord>()).sum();
+        (2 * (self.bound.key.len() + size_of::<OwnedBound>()) + records) as u64
     }
 }
 
@@ -188,33 +199,33 @@ impl Judge<'_> {
                 live.push(OwnedRecord::from(*anchor));
             }
             let deltas = stripe.partition_point(|record| record.seq > floor);
-            let mut deltas = stripe.get(..deltas).unwrap_or_default().iter().rev();
-            let Some(oldest) = deltas.next() else { continue };
-            let mut last = OwnedRecord::from(*oldest);
-            for newer in deltas {
-                match combined(bound.key, &last, newer, self.operator) {
-                    Some(operand) => last = OwnedRecord { operand, ..OwnedRecord::from(*newer) },
-                    None => live.push(std::mem::replace(&mut last, OwnedRecord::from(*newer))),
-                }
-            }
-            live.push(last);
+            let deltas = stripe.get(..deltas).unwrap_or_default();
+            combine_into(&mut live, bound.key, deltas, self.operator);
         }
         live.reverse();
         live
     }
 }
 
-/// One operand for two with none between them, where the operator can (DCL-4) and a bucket takes
-/// it.
-fn combined(
+/// Adds deltas, newest first, as few as the operator can make of them where none lies elsewhere
+/// between two (DCL-4), and of none more than a bucket takes; oldest first.
+fn combine_into(
+    live: &mut Vec<OwnedRecord>,
     key: &[u8],
-    older: &OwnedRecord,
-    newer: &Record<'_>,
+    deltas: &[Record<'_>],
     operator: Option<&SharedOperator>,
-) -> Option<Vec<u8>> {
-    if older.kind != DeltaKind::Delta || newer.kind != DeltaKind::Delta {
-        return None;
+) {
+    let is_delta = |record: &Record<'_>| record.kind == DeltaKind::Delta;
+    let runs: Vec<_> = deltas.chunk_by(|a, b| is_delta(a) && is_delta(b)).collect();
+    for run in runs.into_iter().rev() {
+        let owned = run.iter().rev().copied().map(OwnedRecord::from);
+        let Some(operator) = operator.filter(|_| run.len() > 1) else {
+            live.extend(owned);
+            continue;
+        };
+        let operands = owned.map(|record| (record.seq, record.operand));
+        let combined = combine_operands(&**operator, key, operands, OPERAND_BYTES_MAX);
+        let kind = DeltaKind::Delta;
+        live.extend(combined.into_iter().map(|(seq, operand)| OwnedRecord { seq, kind, operand }));
     }
-    let operand = partial_merge(&**operator?, key, &older.operand, newer.operand)?;
-    (operand.len() <= OPERAND_BYTES_MAX).then_some(operand)
 }

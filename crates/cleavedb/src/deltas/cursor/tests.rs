@@ -69,7 +69,12 @@ fn walks_as_a_sorted_list_does() {
         let snapshot = 1 + random.below(60);
         let (directory, shown) = buckets(&bench, &mut random, snapshot);
         met += shown.len();
-        let mut cursor = DeltaCursor::new(&directory, KeyspaceId(2), snapshot, Purpose::Read);
+        let mut cursor = DeltaCursor::new(
+            (&directory, &bench.context.io.meter),
+            KeyspaceId(2),
+            snapshot,
+            Purpose::Read,
+        );
         cursor.seek_first().unwrap();
         for wanted in &shown {
             assert_eq!(here(&cursor).as_ref(), Some(wanted), "seed {seed}");
@@ -133,7 +138,12 @@ fn a_cursor_sees_both_parts_as_one_and_reads_a_bucket_once() {
     let edit = DeltasEdit::Replaced { start, removed: Vec::new(), added };
     let directory = Directory::default().apply(&bench.context, &[edit], &[]).unwrap().settle();
     let seqs = |snapshot| {
-        let mut cursor = DeltaCursor::new(&directory, KeyspaceId(2), snapshot, Purpose::Read);
+        let mut cursor = DeltaCursor::new(
+            (&directory, &bench.context.io.meter),
+            KeyspaceId(2),
+            snapshot,
+            Purpose::Read,
+        );
         cursor.seek_first().unwrap();
         let mut seqs = Vec::new();
         while cursor.valid() {

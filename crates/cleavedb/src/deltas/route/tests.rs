@@ -1,7 +1,6 @@
 //! Anchors only where older deltas may be; ranges to every bucket they touch.
 
 use super::*;
-use crate::base::sync::Arc;
 use crate::deltas::edit::DeltasEdit;
 use crate::deltas::testing::{Bench, Line, anchor, bound, delta, lowest, range, record, start};
 
@@ -28,7 +27,7 @@ fn a_put_writes_an_anchor_only_where_older_deltas_may_be() {
     let rule = Rule { snapshots: &[12], fate_of: &|_| Fate::Lives(None) };
     let mut router = Router::new(&directory, bench.context.hash, &rule, Vec::new());
     let mut add = |key: &[u8], line: &[(Seq, Option<Vec<u8>>)]| {
-        router.add(bound(key), &line.iter().map(record).collect::<Vec<_>>());
+        router.add(bound(key), line.iter().map(record).map(OwnedRecord::from).collect());
     };
     add(b"apple", &[anchor(10)]);
     // The key is nowhere: whichever filter says so.
@@ -55,7 +54,7 @@ fn a_bucket_that_is_not_in_memory_gets_its_anchor() {
     directory.iter().for_each(|bucket| bucket.unload());
     let rule = Rule { snapshots: &[], fate_of: &|_| Fate::Lives(None) };
     let mut router = Router::new(&directory, bench.context.hash, &rule, Vec::new());
-    router.add(bound(b"absent"), &[record(&anchor(10))]);
+    router.add(bound(b"absent"), vec![record(&anchor(10)).into()]);
     assert_eq!(shown(&router.finish()[0].1), [(&b"absent"[..], vec![10])]);
 }
 
@@ -80,7 +79,7 @@ fn range_anchors_go_to_every_bucket_they_touch() {
     // A dropped keyspace has nothing to say.
     let rule = Rule { snapshots: &[], fate_of: &|_| Fate::Gone };
     let mut router = Router::new(&directory, bench.context.hash, &rule, Vec::new());
-    router.add(bound(b"apple"), &[record(&delta(10, b"x"))]);
+    router.add(bound(b"apple"), vec![record(&delta(10, b"x")).into()]);
     assert!(router.finish().iter().all(|(_, batch)| batch.is_empty()));
     let _ = Arc::new(());
 }

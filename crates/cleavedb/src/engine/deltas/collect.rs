@@ -1,9 +1,13 @@
-//! Collection of buckets between flushes: those that the next flush would find full, those of
-//! keyspaces that were dropped, and neighbours that one bucket has room for, where there are many.
+//! Collection of buckets between flushes: those of a range that somebody asks to compact, those
+//! that the next flush would find full, those of keyspaces that were dropped, and neighbours that
+//! one bucket has room for, where there are many.
 //!
 //! Runs in the turn of flushes, when no memtable waits; a few buckets at a time, so that none waits
 //! long.
 
+use std::collections::BTreeMap;
+
+use crate::base::entry::KeyspaceId;
 use crate::base::error::Result;
 use crate::base::marks::mark;
 use crate::base::sync::Arc;
@@ -12,11 +16,11 @@ use crate::deltas::bucket::{Bucket, BucketInfo};
 use crate::deltas::collect::{Limits, pick_merge};
 use crate::deltas::directory::{Directory, Position};
 use crate::deltas::record::{Bound, OwnedBound};
-use crate::deltas::route::BucketBatch;
 use crate::engine::Engine;
 use crate::engine::deltas::DeltaStore;
 use crate::engine::deltas::work::{Verdicts, Work};
 use crate::engine::state::{Draft, Publication};
+use crate::index::KeyRange;
 use crate::io::Purpose;
 
 /// Buckets that are collected in one edit.
@@ -27,10 +31,89 @@ fn is_nearly_full(info: &BucketInfo, limits: &Limits) -> bool {
     u64::from(info.bytes) > limits.capacity_bytes / 10 * 9 && info.bytes > info.sorted_bytes
 }
 
+/// Ranges of keys whose buckets somebody waits for.
+#[derive(Default)]
+pub(super) struct Requests {
+    last: u64,
+    waiting: BTreeMap<u64, Request>,
+}
+
+/// What is left of such a range.
+#[derive(Clone)]
+struct Request {
+    from: OwnedBound,
+    end: OwnedBound,
+}
+
+/// Buckets to collect, each run of neighbours one task, and where a request goes on afterwards.
+#[derive(Default)]
+struct Due {
+    runs: Vec<Vec<Position>>,
+    /// Of the request of this number so much is left, if anything.
+    request: Option<(u64, Option<OwnedBound>)>,
+}
+
 impl DeltaStore {
     /// Whether there may be buckets to collect.
     pub(crate) fn is_collection_due(&self) -> bool {
-        self.collection_due.load(Ordering::Acquire)
+        self.collection_due.load(Ordering::Acquire) || !self.requests.lock().waiting.is_empty()
+    }
+
+    /// Asks that the buckets of a range be collected; returns a ticket.
+    pub(crate) fn request_collection(&self, keyspace: KeyspaceId, range: &KeyRange) -> u64 {
+        let bound = |key: &[u8]| Bound { keyspace, key }.to_owned();
+        let end = match &range.end {
+            Some(end) => bound(end),
+            None => beginning_of(KeyspaceId(keyspace.0.saturating_add(1))),
+        };
+        let from = bound(range.start.as_deref().unwrap_or_default());
+        let mut requests = self.requests.lock();
+        requests.last += 1;
+        let ticket = requests.last;
+        requests.waiting.insert(ticket, Request { from, end });
+        ticket
+    }
+
+    /// Whether the request is fulfilled.
+    pub(crate) fn is_collected(&self, ticket: u64) -> bool {
+        !self.requests.lock().waiting.contains_key(&ticket)
+    }
+
+    /// Buckets of the oldest request that have anything to collect, as many as one step takes.
+    fn of_request(&self, directory: &Directory) -> Due {
+        let oldest = self.requests.lock().waiting.first_key_value().map(|(t, r)| (*t, r.clone()));
+        let Some((ticket, request)) = oldest else { return Due::default() };
+        let mut runs = Vec::new();
+        let mut next = directory.position(request.from.as_ref());
+        while let Some(position) = next {
+            let Some(bucket) = directory.at(position) else { break };
+            if bucket.info().start >= request.end {
+                break;
+            }
+            if runs.len() == BUCKETS_MAX {
+                let rest = Some(bucket.info().start.clone());
+                return Due { runs, request: Some((ticket, rest)) };
+            }
+            // What is sorted was collected when it was written.
+            if bucket.info().bytes > bucket.info().sorted_bytes {
+                runs.push(vec![position]);
+            }
+            next = directory.next(position);
+        }
+        Due { runs, request: Some((ticket, None)) }
+    }
+
+    /// So much of a request has been done.
+    fn settle_request(&self, (ticket, rest): (u64, Option<OwnedBound>)) {
+        let mut requests = self.requests.lock();
+        match rest {
+            Some(from) => {
+                if let Some(request) = requests.waiting.get_mut(&ticket) {
+                    request.from = from;
+                }
+            }
+            None => drop(requests.waiting.remove(&ticket)),
+        }
     }
 
     /// Puts a directory into force. Under the manifest lock.
@@ -43,8 +126,17 @@ impl DeltaStore {
         self.directory.store(Arc::new(directory));
     }
 
-    /// Buckets that are worth collecting, each run of neighbours into one step of work.
-    fn due(&self, directory: &Directory) -> Vec<Vec<Position>> {
+    /// Buckets that are worth collecting.
+    fn due(&self, directory: &Directory) -> Due {
+        let asked = self.of_request(directory);
+        if asked.request.is_some() {
+            return asked;
+        }
+        Due { runs: self.worth_collecting(directory), request: None }
+    }
+
+    /// Buckets that are worth collecting though nobody asks, each run of neighbours into one task.
+    fn worth_collecting(&self, directory: &Directory) -> Vec<Vec<Position>> {
         let mut due = self.of_dropped(directory);
         let mut next = directory.first();
         let mut positions = Vec::with_capacity(directory.len());
@@ -94,17 +186,20 @@ impl Engine {
     /// Collects some buckets; false if none is due.
     pub(crate) fn collect_buckets(&self) -> Result<bool> {
         let store = &self.deltas;
-        if !store.collection_due.swap(false, Ordering::AcqRel) {
+        if !store.is_collection_due() || self.cancelled.load(Ordering::Acquire) {
             return Ok(false);
         }
-        if self.cancelled.load(Ordering::Acquire) {
-            return Ok(false);
-        }
+        let was_due = store.collection_due.swap(false, Ordering::AcqRel);
         self.health.check_writable()?;
         let directory = store.directory();
-        let due = store.due(&directory);
-        if due.is_empty() {
-            return Ok(false);
+        let Due { runs, request } = store.due(&directory);
+        if runs.is_empty() {
+            let was_asked = request.is_some();
+            if let Some(request) = request {
+                store.settle_request(request);
+            }
+            store.collection_due.fetch_or(was_asked && was_due, Ordering::AcqRel);
+            return Ok(was_asked);
         }
         mark!("buckets_collected_between_flushes");
         // All that is in buckets is older than any snapshot that is taken from here on.
@@ -112,8 +207,8 @@ impl Engine {
         let verdicts = Verdicts { snapshots: &snapshots, keyspaces: self.living_keyspaces() };
         let (ids, purpose) = (&*self.file_ids, Purpose::Compaction);
         let mut work = Work::new(store, &directory, &verdicts, ids, purpose);
-        for positions in &due {
-            work.collect(positions, &BucketBatch::default())?;
+        for positions in runs {
+            work.collect(positions);
         }
         let done = work.finish()?;
         let draft = Draft { sections: done.section().into_iter().collect(), ..Draft::default() };
@@ -121,6 +216,9 @@ impl Engine {
             engine.install_buckets(done);
             Ok(Publication { indexes: engine.bucketed_views(), flushed: None })
         })?;
+        if let Some(request) = request {
+            store.settle_request(request);
+        }
         // There may be more.
         store.collection_due.store(true, Ordering::Release);
         Ok(true)
@@ -128,6 +226,6 @@ impl Engine {
 }
 
 /// Where the deltas of a keyspace begin.
-pub(super) fn beginning_of(keyspace: crate::base::entry::KeyspaceId) -> OwnedBound {
+pub(super) fn beginning_of(keyspace: KeyspaceId) -> OwnedBound {
     Bound { keyspace, key: b"" }.to_owned()
 }

@@ -1,48 +1,59 @@
 //! Flush of merge operands: into buckets, beside what the index gets of the same memtable.
 //!
-//! An operand that a bucket does not take well stays in the index: one that is long, or one of a
-//! key that has many bytes of them. Reads put both in order, and a fold takes them away.
+//! Operands upon a put or a delete of the same memtable are applied to it; the others are combined
+//! by snapshot stripe. An operand that a bucket does not take well stays in the index: one that is
+//! long, or one of a key that has many bytes of them. Reads put both in order, and a fold takes
+//! them away.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::base::cursor::{BoxCursor, Cursor};
 use crate::base::entry::{KeyspaceId, Kind, Seq};
 use crate::base::error::Result;
-use crate::base::marks::mark;
+use crate::base::merge_operator::SharedOperator;
 use crate::base::planted::planted;
 use crate::base::section::Section;
 use crate::base::sync::Arc;
+use crate::base::tombstone::Fragments;
 use crate::base::value::Value;
-use crate::deltas::collect::survivors::{OwnedRecord, Rule};
+use crate::deltas::collect::survivors::Rule;
 use crate::deltas::directory::Directory;
 use crate::deltas::ranges::RangeAnchor;
-use crate::deltas::record::{Bound, DeltaKind, OPERAND_BYTES_MAX, OwnedBound, Record};
+use crate::deltas::record::{Bound, DeltaKind, OwnedBound};
 use crate::deltas::route::Router;
 use crate::engine::Engine;
 use crate::engine::deltas::DeltaStore;
+use crate::engine::deltas::gather::{self, Kept, Version};
 use crate::engine::deltas::work::{Done, Verdicts, Work};
 use crate::io::Purpose;
+use crate::io::meter::HeldMemory;
 use crate::memory::memtable::{Memtable, MemtableCursor};
 
 /// A bucket of so many times its capacity, which is one key's, takes no more of it.
 const CAPACITIES_MAX: u64 = 4;
+/// Keys between two looks at the memory that a flush's copies take.
+const HELD_INTERVAL: u64 = 1024;
 
-/// Operands of a keyspace that stay in the index, by key and seq: few, if any.
-type Staying = Arc<BTreeSet<(Box<[u8]>, Seq)>>;
+/// What an index gets in place of operands, by key, newest first: those that stay, and puts that
+/// operands were applied to.
+type Kepts = BTreeMap<Box<[u8]>, Vec<(Seq, Kept)>>;
 
 /// The deltas of a flush, on disk, and how the index's part of it is told from them.
 #[derive(Default)]
 pub(crate) struct FlushedDeltas {
     done: Done,
-    staying: BTreeMap<KeyspaceId, Staying>,
+    kept: BTreeMap<KeyspaceId, Arc<Kepts>>,
+    /// Memory of what is kept.
+    held: Option<HeldMemory>,
 }
 
 impl FlushedDeltas {
     /// What the index of a keyspace gets of a memtable.
     pub(crate) fn rest(&self, keyspace: KeyspaceId, entries: MemtableCursor) -> BoxCursor {
-        match self.staying.get(&keyspace) {
-            Some(staying) => {
-                Box::new(WithoutDeltas { entries, staying: Arc::clone(staying), forward: true })
+        match self.kept.get(&keyspace) {
+            Some(kept) => {
+                let kept = Arc::clone(kept);
+                Box::new(WithoutDeltas { entries, kept, forward: true })
             }
             None => Box::new(entries),
         }
@@ -71,10 +82,11 @@ impl Engine {
             let there = table.keyspaces().into_iter().filter_map(|id| catalogue.numbered(id));
             there.filter(|keyspace| keyspace.has_buckets()).map(|keyspace| keyspace.id).collect()
         };
-        if keyspaces.is_empty() {
+        let (store, directory) = (&self.deltas, self.deltas.directory());
+        let is_idle = directory.len() == 0 && !table.has_operands();
+        if keyspaces.is_empty() || is_idle {
             return Ok(FlushedDeltas::default());
         }
-        let (store, directory) = (&self.deltas, self.deltas.directory());
         let verdicts = Verdicts { snapshots, keyspaces: self.living_keyspaces() };
         let fate_of = |keyspace| verdicts.fate(keyspace);
         let rule = Rule { snapshots, fate_of: &fate_of };
@@ -85,23 +97,40 @@ impl Engine {
         let hash = store.context.hash;
         let mut router = Router::new(&directory, hash, &rule, tombstones.collect());
         let mut flushed = FlushedDeltas::default();
-        let mut to_fold = Vec::new();
+        let mut held = HeldMemory::new(&self.io.meter, Purpose::Flush);
+        let (mut to_fold, mut kept_bytes) = (Vec::new(), 0);
         for &keyspace in &keyspaces {
-            let mut walk = Walk { store, directory: &directory, table, keyspace };
-            let staying = walk.run(&mut router)?;
-            let long = staying.iter().map(|(key, _)| OwnedBound { keyspace, key: key.clone() });
-            to_fold.extend(long);
-            flushed.staying.insert(keyspace, Arc::new(staying));
+            let operator = verdicts.operator(keyspace);
+            let (fragments, kept) = (table.fragments(keyspace), Kepts::new());
+            let mut walk = Walk {
+                store,
+                directory: &directory,
+                fragments,
+                keyspace,
+                snapshots,
+                operator,
+                kept,
+            };
+            walk.run(table, &mut router, &mut |bytes| held.set(kept_bytes + bytes))?;
+            let kept = walk.kept;
+            let stays =
+                |kept: &[(Seq, Kept)]| kept.iter().any(|(_, kept)| kept.kind == Kind::Merge);
+            let long = kept.iter().filter(|(_, kept)| stays(kept));
+            to_fold.extend(long.map(|(key, _)| OwnedBound { keyspace, key: key.clone() }));
+            kept_bytes += memory_of(&kept);
+            flushed.kept.insert(keyspace, Arc::new(kept));
         }
         let (ids, purpose) = (&*self.file_ids, Purpose::Flush);
         let mut work = Work::new(store, &directory, &verdicts, ids, purpose);
         for (position, batch) in router.finish() {
             if !batch.is_empty() {
-                work.add(position, &batch)?;
+                work.add(position, batch);
             }
         }
         flushed.done = work.finish()?;
         flushed.done.to_fold.append(&mut to_fold);
+        held.set(kept_bytes);
+        flushed.held = Some(held);
         Ok(flushed)
     }
 
@@ -122,107 +151,132 @@ impl Engine {
     }
 }
 
+/// Memory of what an index gets in place of operands.
+fn memory_of(kept: &Kepts) -> u64 {
+    let mut bytes = 0;
+    for (key, kept) in kept {
+        let values = kept.iter().filter_map(|(_, kept)| kept.value.as_ref());
+        bytes += key.len() + values.map(Value::held_bytes).sum::<usize>() + (kept.len() + 1) * 64;
+    }
+    bytes as u64
+}
+
 /// A walk over one keyspace of a memtable.
 struct Walk<'a> {
     store: &'a DeltaStore,
     directory: &'a Directory,
-    table: &'a Arc<Memtable>,
+    fragments: Arc<Fragments>,
     keyspace: KeyspaceId,
+    snapshots: &'a [Seq],
+    operator: Option<SharedOperator>,
+    kept: Kepts,
 }
 
 impl Walk<'_> {
-    /// Routes what buckets get; returns the operands that they do not.
-    fn run(&mut self, router: &mut Router<'_>) -> Result<BTreeSet<(Box<[u8]>, Seq)>> {
-        let mut staying = BTreeSet::new();
-        let mut entries = self.table.cursor(self.keyspace);
+    /// Routes what buckets get, keeps what the index gets instead, and tells of its memory.
+    fn run(
+        &mut self,
+        table: &Arc<Memtable>,
+        router: &mut Router<'_>,
+        held: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        let mut entries = table.cursor(self.keyspace);
         entries.seek_first()?;
-        let mut key: Vec<u8> = Vec::new();
-        let mut records: Vec<OwnedRecord> = Vec::new();
+        let (mut key, mut versions): (Vec<u8>, Vec<Version>) = (Vec::new(), Vec::new());
+        let mut keys = 0_u64;
         while entries.valid() {
             key.clear();
             key.extend_from_slice(entries.key());
-            records.clear();
             while entries.valid() && entries.key() == key {
-                let seq = entries.seq();
-                let (kind, operand) = match entries.kind() {
-                    Kind::Merge => (DeltaKind::Delta, entries.value().to_vec()),
-                    _ => (DeltaKind::Anchor, Vec::new()),
+                let (seq, kind) = (entries.seq(), entries.kind());
+                let value = match gather::needs_value(versions.last(), kind) {
+                    true => entries.value().to_vec(),
+                    false => Vec::new(),
                 };
-                records.push(OwnedRecord { seq, kind, operand });
+                versions.push(Version { seq, kind, value, is_combined: false, stays: false });
                 entries.next()?;
             }
+            if self.has_nothing_for_buckets(&key, &versions)? {
+                versions.clear();
+                continue;
+            }
+            self.gather(&key, &mut versions);
+            let mut records = gather::records_of(&mut versions);
             if planted!("put_leaves_no_anchor") {
                 records.retain(|record| record.kind == DeltaKind::Delta);
             }
-            self.leave_out(&key, &mut records, &mut staying);
-            self.load_for_anchor(&key, &records)?;
             if !records.is_empty() {
-                let records: Vec<Record<'_>> = records.iter().map(OwnedRecord::as_ref).collect();
-                router.add(Bound { keyspace: self.keyspace, key: &key }, &records);
+                router.add(Bound { keyspace: self.keyspace, key: &key }, records);
+            }
+            keys += 1;
+            if keys.is_multiple_of(HELD_INTERVAL) {
+                held(router.memory_bytes() + memory_of(&self.kept));
             }
         }
-        Ok(staying)
+        held(router.memory_bytes() + memory_of(&self.kept));
+        Ok(())
     }
 
-    /// Takes out the operands that stay in the index, and leaves a mark for each: the oldest go
-    /// into the bucket, as far as there is room for the key's.
-    fn leave_out(
-        &self,
-        key: &[u8],
-        records: &mut [OwnedRecord],
-        staying: &mut BTreeSet<(Box<[u8]>, Seq)>,
-    ) {
+    /// Decides what of a key's operands goes where.
+    fn gather(&mut self, key: &[u8], versions: &mut Vec<Version>) {
+        if versions.iter().all(|version| version.kind != Kind::Merge) {
+            return;
+        }
+        let mut kept = Vec::new();
+        if let Some(operator) = self.operator.as_deref().filter(|_| versions.len() > 1) {
+            let cover = |seq| self.fragments.cover_seq(key, seq);
+            kept = gather::apply_to_bases(key, versions, self.snapshots, cover, operator);
+            gather::combine(key, versions, self.snapshots, cover, operator);
+        }
         let bucket = self.directory.find(Bound { keyspace: self.keyspace, key });
         let limits = &self.store.limits;
         let full_bytes = limits.capacity_bytes * CAPACITIES_MAX;
         let is_full = bucket.is_some_and(|bucket| u64::from(bucket.info().bytes) > full_bytes);
-        let mut room = if is_full { 0 } else { limits.key_bytes_max() };
-        let mut left_out = Vec::new();
-        for record in records.iter().rev().filter(|record| record.kind == DeltaKind::Delta) {
-            let bytes = record.operand.len() as u64;
-            match room.checked_sub(bytes).filter(|_| record.operand.len() <= OPERAND_BYTES_MAX) {
-                Some(rest) if !is_full => room = rest,
-                _ => left_out.push(record.seq),
-            }
+        let room = if is_full { 0 } else { limits.key_bytes_max() };
+        kept.append(&mut gather::leave_out(versions, room));
+        if !kept.is_empty() {
+            self.kept.insert(key.into(), kept);
         }
-        if left_out.is_empty() {
-            return;
-        }
-        mark!("operand_left_in_index");
-        for record in records.iter_mut().filter(|record| left_out.contains(&record.seq)) {
-            // What is below and above it in the bucket stays apart.
-            record.kind = DeltaKind::Elsewhere;
-            record.operand = Vec::new();
-        }
-        staying.extend(left_out.into_iter().map(|seq| (key.into(), seq)));
     }
 
-    /// Filters tell whether a bucket needs an anchor; they are worth a read, since an anchor that
-    /// nothing needs is a write.
-    fn load_for_anchor(&self, key: &[u8], records: &[OwnedRecord]) -> Result<()> {
-        if !records.iter().any(|record| record.kind == DeltaKind::Anchor) {
-            return Ok(());
+    /// Whether a key has no operands, and needs no anchor. Filters tell; they are worth a read,
+    /// since an anchor that nothing needs is a write.
+    fn has_nothing_for_buckets(&self, key: &[u8], versions: &[Version]) -> Result<bool> {
+        let is_base = |version: &Version| version.kind != Kind::Merge;
+        if !versions.iter().any(is_base) {
+            return Ok(false);
         }
-        match self.directory.find(Bound { keyspace: self.keyspace, key }) {
-            Some(bucket) => bucket.load(Purpose::Flush).map(drop),
-            None => Ok(()),
-        }
+        let bound = Bound { keyspace: self.keyspace, key };
+        let has_operands = !versions.iter().all(is_base);
+        let Some(bucket) = self.directory.find(bound) else { return Ok(!has_operands) };
+        let _ = bucket.load(Purpose::Flush)?;
+        let hash = self.store.context.hash.hash(self.keyspace, key);
+        Ok(!has_operands && bucket.may_hold(bound, hash) == Some(false))
     }
 }
 
 /// The entries of a memtable that an index gets.
 struct WithoutDeltas {
     entries: MemtableCursor,
-    staying: Staying,
+    kept: Arc<Kepts>,
     forward: bool,
 }
 
 impl WithoutDeltas {
+    /// What the index gets in place of the current entry; `None` if it is no operand.
+    fn kept(&self) -> Option<&Kept> {
+        if self.entries.kind() != Kind::Merge || self.kept.is_empty() {
+            return None;
+        }
+        let kept = self.kept.get(self.entries.key())?;
+        let seq = self.entries.seq();
+        kept.iter().find(|(kept, _)| *kept == seq).map(|(_, kept)| kept)
+    }
+
     fn is_delta(&self) -> bool {
         self.entries.kind() == Kind::Merge
             && !planted!("operand_in_bucket_and_index")
-            && (self.staying.is_empty()
-                || !self.staying.contains(&(self.entries.key().into(), self.entries.seq())))
+            && self.kept().is_none()
     }
 
     fn skip(&mut self) -> Result<()> {
@@ -286,14 +340,16 @@ impl Cursor for WithoutDeltas {
     }
 
     fn kind(&self) -> Kind {
-        self.entries.kind()
+        self.kept().map_or_else(|| self.entries.kind(), |kept| kept.kind)
     }
 
     fn value(&self) -> &[u8] {
-        self.entries.value()
+        let kept = self.kept().and_then(|kept| kept.value.as_deref());
+        kept.unwrap_or_else(|| self.entries.value())
     }
 
     fn value_owned(&self) -> Value {
-        self.entries.value_owned()
+        let kept = self.kept().and_then(|kept| kept.value.clone());
+        kept.unwrap_or_else(|| self.entries.value_owned())
     }
 }

@@ -14,11 +14,13 @@ use crate::base::merge_operator::SharedOperator;
 use crate::base::section::Section;
 use crate::base::sync::{Arc, ArcSwap};
 use crate::base::tombstone::Fragments;
+use crate::deltas::bucket::reader::Asked;
 use crate::deltas::directory::Directory;
 use crate::engine::deltas::DeltaStore;
+use crate::engine::deltas::read::KeyUnderWay;
 use crate::index::{
-    Backlog, CursorOptions, FileRecord, FlushInput, IndexJob, IndexSpace, IndexView, KeyLookup,
-    KeyRange, OrderedIndex, Prepared, VerifySink,
+    ApartUnderWay, Backlog, BoxApart, CursorOptions, FileRecord, FlushInput, IndexJob, IndexSpace,
+    IndexView, KeyLookup, KeyRange, OrderedIndex, Prepared, VerifySink,
 };
 
 /// The index of a keyspace whose operands are in buckets.
@@ -119,13 +121,17 @@ struct BucketedView {
     store: Arc<DeltaStore>,
 }
 
-impl BucketedView {
-    /// Adds what the buckets have of the key to what the index has said, in front of which the
-    /// lookup had so many operands.
-    fn add(&self, key: &[u8], operands_before: usize, lookup: &mut Lookup) -> Result<()> {
-        let place = (self.keyspace, key);
-        let operator = self.operator.as_ref();
-        let found = self.store.get(&self.directory, place, lookup.snapshot, operator)?;
+/// What buckets have of a key, on its way.
+struct BucketsUnderWay<'k> {
+    view: &'k BucketedView,
+    asked: Asked<'k>,
+    under_way: KeyUnderWay,
+}
+
+impl BucketsUnderWay<'_> {
+    fn add(self, operands_before: usize, lookup: &mut Lookup) -> Result<()> {
+        let operator = self.view.operator.as_ref();
+        let found = self.view.store.finish(self.under_way, &self.asked, operator)?;
         if !found.is_empty() {
             lookup.add_apart(operands_before, found.anchor, found.operands);
         }
@@ -133,11 +139,26 @@ impl BucketedView {
     }
 }
 
+impl ApartUnderWay for BucketsUnderWay<'_> {
+    fn finish(self: Box<Self>, operands_before: usize, lookup: &mut Lookup) -> Result<()> {
+        self.add(operands_before, lookup)
+    }
+}
+
+impl BucketedView {
+    fn begin<'k>(&'k self, key: &'k [u8], snapshot: Seq) -> Result<BucketsUnderWay<'k>> {
+        let asked = self.store.asked(self.keyspace, key, snapshot);
+        let under_way = self.store.begin(&self.directory, &asked)?;
+        Ok(BucketsUnderWay { view: self, asked, under_way })
+    }
+}
+
 impl IndexView for BucketedView {
     fn get(&self, key: &[u8], hash: u64, lookup: &mut Lookup) -> Result<()> {
         let operands_before = lookup.operands.len();
+        let begun = self.begin(key, lookup.snapshot)?;
         self.index.get(key, hash, lookup)?;
-        self.add(key, operands_before, lookup)
+        begun.add(operands_before, lookup)
     }
 
     fn multi_get(&self, keys: &mut [KeyLookup<'_>]) -> Result<()> {
@@ -145,11 +166,11 @@ impl IndexView for BucketedView {
         let undecided =
             |key: &KeyLookup<'_>| key.lookup.found.is_none().then_some(key.lookup.operands.len());
         let before: Vec<Option<usize>> = keys.iter().map(undecided).collect();
-        self.index.multi_get(keys)?;
         let asked = keys.iter().zip(&before).filter(|(_, before)| before.is_some());
         let asked = asked.map(|(key, _)| (key.key, key.lookup.snapshot));
-        let operator = self.operator.as_ref();
-        let found = self.store.get_many(&self.directory, self.keyspace, asked, operator)?;
+        let begun = self.store.begin_many(&self.directory, self.keyspace, asked)?;
+        self.index.multi_get(keys)?;
+        let found = self.store.finish_many(begun, self.operator.as_ref())?;
         let undecided =
             keys.iter_mut().zip(before).filter_map(|(key, before)| Some((key, before?)));
         for ((key, operands_before), found) in undecided.zip(found) {
@@ -160,8 +181,30 @@ impl IndexView for BucketedView {
         Ok(())
     }
 
-    fn add_deltas(&self, key: &[u8], lookup: &mut Lookup) -> Result<()> {
-        self.add(key, lookup.operands.len(), lookup)
+    fn get_base(&self, key: &[u8], hash: u64, lookup: &mut Lookup) -> Result<()> {
+        self.index.get(key, hash, lookup)
+    }
+
+    fn begin_apart<'k>(&'k self, key: &'k [u8], snapshot: Seq) -> Result<Option<BoxApart<'k>>> {
+        if self.directory.len() == 0 {
+            return Ok(None);
+        }
+        let begun = self.begin(key, snapshot)?;
+        let is_nothing = matches!(&begun.under_way, KeyUnderWay::Known(known) if known.is_empty());
+        Ok((!is_nothing).then(|| Box::new(begun) as BoxApart<'k>))
+    }
+
+    fn add_apart(&self, keys: &mut [&mut KeyLookup<'_>]) -> Result<()> {
+        let asked = keys.iter().map(|key| (key.key, key.lookup.snapshot));
+        let begun = self.store.begin_many(&self.directory, self.keyspace, asked)?;
+        let found = self.store.finish_many(begun, self.operator.as_ref())?;
+        for (key, found) in keys.iter_mut().zip(found) {
+            if !found.is_empty() {
+                let operands_before = key.lookup.operands.len();
+                key.lookup.add_apart(operands_before, found.anchor, found.operands);
+            }
+        }
+        Ok(())
     }
 
     fn cursor(&self, options: &CursorOptions) -> Result<BoxCursor> {

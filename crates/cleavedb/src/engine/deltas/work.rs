@@ -1,6 +1,7 @@
 //! What one flush or collection does to buckets: appends, and rewrites of those that take none.
 //!
-//! Owned by one thread, under the turn that flushes and collections share. Nothing is in force
+//! Owned by one thread, under the turn that flushes and collections share, which has the buckets
+//! written and synced side by side: each by one thread, and none of them twice. Nothing is in force
 //! before its edit is durable; files that no edit names go away with their last holder.
 
 use std::collections::BTreeMap;
@@ -12,11 +13,12 @@ use crate::base::marks::mark;
 use crate::base::merge_operator::SharedOperator;
 use crate::base::planted::planted;
 use crate::base::section::Section;
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::base::sync::{Arc, Mutex};
 use crate::deltas::bucket::writer::{Append, Unsynced, sync_names};
 use crate::deltas::bucket::{Bucket, BucketInfo};
 use crate::deltas::collect::outcome;
-use crate::deltas::collect::survivors::{Fate, Rule, Survivors, survivors};
+use crate::deltas::collect::survivors::{Fate, Rule, survivors};
 use crate::deltas::collect::write::{WritePlan, Written, write};
 use crate::deltas::directory::{Changed, Directory, Position};
 use crate::deltas::edit::DeltasEdit;
@@ -24,7 +26,6 @@ use crate::deltas::record::OwnedBound;
 use crate::deltas::route::BucketBatch;
 use crate::engine::deltas::DeltaStore;
 use crate::io::Purpose;
-use crate::io::executor::Executor;
 
 /// What decides over records: live snapshots, ascending, and the keyspaces that there are.
 pub(crate) struct Verdicts<'a> {
@@ -36,6 +37,11 @@ impl Verdicts<'_> {
     /// What becomes of a keyspace's records.
     pub(crate) fn fate(&self, keyspace: KeyspaceId) -> Fate {
         self.keyspaces.get(&keyspace).map_or(Fate::Gone, |operator| Fate::Lives(operator.clone()))
+    }
+
+    /// The operator of a keyspace, if it is there and has one.
+    pub(crate) fn operator(&self, keyspace: KeyspaceId) -> Option<SharedOperator> {
+        self.keyspaces.get(&keyspace).cloned().flatten()
     }
 }
 
@@ -67,32 +73,18 @@ impl Pending {
             }
         }
     }
-
-    /// Makes all of them durable, as many at a time as there are threads.
-    fn sync_all(pending: Vec<Self>, executor: &dyn Executor) -> Result<Vec<Synced>> {
-        let lanes = executor.parallelism().min(pending.len()).max(1);
-        let mut queues: Vec<Vec<Self>> = (0..lanes).map(|_| Vec::new()).collect();
-        for (number, pending) in pending.into_iter().enumerate() {
-            if let Some(queue) = queues.get_mut(number % lanes) {
-                queue.push(pending);
-            }
-        }
-        let sync = |queue: Vec<Self>| queue.into_iter().map(Self::sync).collect();
-        let slots: Vec<Mutex<Option<Result<Vec<Synced>>>>> =
-            queues.iter().map(|_| Mutex::new(None)).collect();
-        let parts = queues.into_iter().zip(&slots).map(|(queue, slot)| {
-            let part = move || *slot.lock() = Some(sync(queue));
-            Box::new(part) as Box<dyn FnOnce() + Send + '_>
-        });
-        executor.fork_join(parts.collect());
-        let lost = || Err(Error::new(ErrorKind::Stopped, "a part of a flush was not run"));
-        let mut all = Vec::new();
-        for slot in slots {
-            all.append(&mut slot.into_inner().unwrap_or_else(lost)?);
-        }
-        Ok(all)
-    }
 }
+
+/// What is to be done to one bucket, or to neighbours that become one.
+struct Task {
+    replaced: Vec<Position>,
+    batch: BucketBatch,
+    /// Whether one chunk more will do.
+    may_append: bool,
+}
+
+/// What became of it.
+type Outcome = Result<(Synced, Vec<OwnedBound>)>;
 
 /// Work in progress.
 pub(crate) struct Work<'a> {
@@ -101,11 +93,9 @@ pub(crate) struct Work<'a> {
     pub(crate) verdicts: &'a Verdicts<'a>,
     pub(crate) file_ids: &'a FileIds,
     pub(crate) purpose: Purpose,
-    pending: Vec<Pending>,
+    tasks: Vec<Task>,
     /// Buckets that there will be.
-    buckets: usize,
-    /// Keys with more operands than a bucket should have.
-    to_fold: Vec<OwnedBound>,
+    buckets: AtomicUsize,
 }
 
 /// Work that is on disk and in no edit yet.
@@ -127,33 +117,51 @@ impl<'a> Work<'a> {
         file_ids: &'a FileIds,
         purpose: Purpose,
     ) -> Self {
-        let (pending, to_fold, buckets) = (Vec::new(), Vec::new(), directory.len());
-        Self { store, directory, verdicts, file_ids, purpose, pending, buckets, to_fold }
+        let (tasks, buckets) = (Vec::new(), AtomicUsize::new(directory.len()));
+        Self { store, directory, verdicts, file_ids, purpose, tasks, buckets }
     }
 
-    /// Gives a bucket what a flush has for it: as one chunk more, or in a new file.
-    pub(crate) fn add(&mut self, position: Option<Position>, batch: &BucketBatch) -> Result<()> {
-        let bucket = position.and_then(|position| self.directory.at(position));
-        if let Some(bucket) = bucket {
-            let groups = batch.groups()?;
-            let appended = bucket.append(&Append {
-                groups: &groups,
-                ranges: &batch.ranges,
-                capacity_bytes: self.store.limits.capacity_bytes,
-                purpose: self.purpose,
-            })?;
-            if let Ok(unsynced) = appended {
-                mark!("bucket_appended");
-                self.pending.push(Pending::Appended(bucket.info().clone(), unsynced));
-                return Ok(());
-            }
+    /// A bucket gets what a flush has for it: as one chunk more, or in a new file.
+    pub(crate) fn add(&mut self, position: Option<Position>, batch: BucketBatch) {
+        let replaced = position.into_iter().collect();
+        self.tasks.push(Task { replaced, batch, may_append: true });
+    }
+
+    /// Neighbours are rewritten.
+    pub(crate) fn collect(&mut self, replaced: Vec<Position>) {
+        self.tasks.push(Task { replaced, batch: BucketBatch::default(), may_append: false });
+    }
+
+    /// Writes one task's buckets and makes them durable.
+    fn run(&self, task: Task) -> Outcome {
+        if let Some(pending) = self.append(&task)? {
+            return Ok((pending.sync()?, Vec::new()));
         }
-        let replaced: Vec<Position> = position.into_iter().collect();
-        self.collect(&replaced, batch)
+        let (written, to_fold) = self.rewrite(task)?;
+        Ok((written.sync()?, to_fold))
     }
 
-    /// Rewrites neighbours together with what a flush has for them.
-    pub(crate) fn collect(&mut self, replaced: &[Position], batch: &BucketBatch) -> Result<()> {
+    /// Appends to a bucket, if it takes one chunk more.
+    fn append(&self, task: &Task) -> Result<Option<Pending>> {
+        let position = task.replaced.first().filter(|_| task.may_append);
+        let bucket = position.and_then(|position| self.directory.at(*position));
+        let Some(bucket) = bucket else { return Ok(None) };
+        let groups = task.batch.groups()?;
+        let appended = bucket.append(&Append {
+            groups: &groups,
+            ranges: &task.batch.ranges,
+            capacity_bytes: self.store.limits.capacity_bytes,
+            purpose: self.purpose,
+        })?;
+        let Ok(unsynced) = appended else { return Ok(None) };
+        mark!("bucket_appended");
+        Ok(Some(Pending::Appended(bucket.info().clone(), unsynced)))
+    }
+
+    /// Rewrites neighbours together with what a flush has for them; tells the keys whose operands
+    /// should be applied to their values.
+    fn rewrite(&self, task: Task) -> Result<(Pending, Vec<OwnedBound>)> {
+        let Task { replaced, batch, .. } = task;
         let at = replaced.iter().filter_map(|position| self.directory.at(*position).cloned());
         let buckets: Vec<Arc<Bucket>> = at.collect();
         let whole = buckets.iter().map(|bucket| bucket.read_whole(Purpose::Compaction));
@@ -165,12 +173,15 @@ impl<'a> Work<'a> {
         }
         let living = survivors(&whole, &batch.keys, &batch.ranges, &rule);
         drop(whole);
-        let others = self.buckets.saturating_sub(buckets.len());
+        // Others may split or merge at the same time: one bucket more or less does no harm.
+        let others = self.buckets.load(Ordering::Acquire).saturating_sub(buckets.len());
         // Neighbours that become one are not begun with, even if there is no other.
         let beside = others.max(usize::from(buckets.len() > 1));
         let sizes: Vec<u64> = living.keys.iter().map(|key| key.bytes()).collect();
         let limits = &self.store.limits;
-        self.note_long(&living, &outcome(&sizes, beside, limits, true).fold);
+        let long = outcome(&sizes, beside, limits, true).fold;
+        let long = long.into_iter().filter_map(|number| living.keys.get(number));
+        let to_fold = long.map(|key| key.bound.clone()).collect();
         let outcome = outcome(&sizes, beside, limits, false);
         let applied = buckets.iter().map(|bucket| bucket.info().applied_seq).max();
         let mut plan = WritePlan {
@@ -190,26 +201,38 @@ impl<'a> Work<'a> {
             (1, _) => mark!("bucket_split"),
             _ => mark!("buckets_merged"),
         }
-        self.buckets = others + count;
-        self.pending.push(Pending::Written(written));
-        Ok(())
+        self.buckets.fetch_add(count.wrapping_sub(buckets.len()), Ordering::AcqRel);
+        Ok((Pending::Written(written), to_fold))
     }
 
-    /// Keys whose operands should be applied to their values.
-    fn note_long(&mut self, living: &Survivors, numbers: &[usize]) {
-        let keys = numbers.iter().filter_map(|number| living.keys.get(*number));
-        self.to_fold.extend(keys.map(|key| key.bound.clone()));
-    }
-
-    /// Makes everything durable; the edit is still to be.
-    pub(crate) fn finish(self) -> Result<Done> {
-        let mut done = Done { to_fold: self.to_fold, ..Done::default() };
-        let mut has_names = false;
+    /// Does all of it, as many buckets at a time as there are threads, and makes it durable; the
+    /// edit is still to be.
+    pub(crate) fn finish(mut self) -> Result<Done> {
+        let tasks = std::mem::take(&mut self.tasks);
         let executor = &*self.store.context.io.executor;
-        for mut synced in Pending::sync_all(self.pending, executor)? {
+        let lanes = executor.parallelism().min(tasks.len());
+        let slots: Vec<Mutex<Option<Outcome>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
+        let queue = Mutex::new(tasks.into_iter().zip(&slots));
+        let (work, queue) = (&self, &queue);
+        let lane = || {
+            loop {
+                let next = queue.lock().next();
+                let Some((task, slot)) = next else { break };
+                let outcome = work.run(task);
+                *slot.lock() = Some(outcome);
+            }
+        };
+        let parts = (0..lanes).map(|_| Box::new(lane) as Box<dyn FnOnce() + Send + '_>);
+        executor.fork_join(parts.collect());
+        let mut done = Done::default();
+        let mut has_names = false;
+        let lost = || Err(Error::new(ErrorKind::Stopped, "a part of a flush was not run"));
+        for slot in &slots {
+            let (mut synced, mut to_fold) = slot.lock().take().unwrap_or_else(lost)?;
             has_names |= synced.has_names;
             done.made.append(&mut synced.buckets);
             done.edits.extend(synced.edit);
+            done.to_fold.append(&mut to_fold);
         }
         if has_names && !planted!("bucket_names_not_synced") {
             sync_names(&self.store.context)?;

@@ -59,9 +59,11 @@ impl Engine {
         if !self.settle_asked() {
             return Ok(false);
         }
+        // What waits for its flush tells of deaths then: the look comes after it.
+        let is_flushed = self.view.load().frozen.is_empty();
         let is_quiet = {
             let mut known = self.gc.state.lock();
-            let is_quiet = std::mem::take(&mut known.look);
+            let is_quiet = is_flushed && std::mem::take(&mut known.look);
             if is_quiet {
                 known.rewrite_found_full = None;
                 known.looked_seq = self.visible.load(Ordering::Acquire);

@@ -88,7 +88,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// SE-2. The lookup goes on from here as if the value stood in the entry.
+    /// SE-2. The lookup goes on from here as if the value stood in the entry; what is kept apart
+    /// from the index, whoever asked adds.
     fn accept(&self, view: &View, lookup: &mut Lookup, seq: Seq, value: Value) -> Result<bool> {
         let Some(index) = view.indexes.get(&self.key.keyspace) else { return Ok(false) };
         let cover = index.cover(self.key.key, lookup.snapshot)?;
@@ -98,20 +99,18 @@ impl<'a> Search<'a> {
         }
         mark!("locator_hit");
         self.locating.hits.fetch_add(1, Ordering::Relaxed);
-        let is_decided = lookup.offer(seq, Kind::Put, || value);
-        index.add_deltas(self.key.key, lookup)?;
-        Ok(is_decided)
+        Ok(lookup.offer(seq, Kind::Put, || value))
     }
 
-    /// The index has answered, after the memtables had `operands_before`: it is right to go by its
-    /// answer from here on, if that is a record of a place that is known, and nothing came between
-    /// (SE-1). What an old snapshot sees need not be the newest version.
+    /// The index has answered, `is_bare` if without operands: it is right to go by its answer from
+    /// here on, if that is a record of a place that is known, and nothing came between (SE-1). What
+    /// an old snapshot sees need not be the newest version.
     pub(crate) fn offer(
         self,
         engine: &Engine,
         view: &View,
         lookup: &Lookup,
-        operands_before: usize,
+        is_bare: bool,
         is_newest: bool,
     ) {
         self.locating.misses.fetch_add(1, Ordering::Relaxed);
@@ -120,8 +119,7 @@ impl<'a> Search<'a> {
             return;
         };
         let is_newest = is_newest || planted!("locator_offered_what_a_snapshot_sees");
-        // Operands of the index stand above the value: it is not its key's newest version.
-        let is_bare = lookup.operands.len() == operands_before;
+        // Where operands of the index stand above the value, it is not its key's newest version.
         if !is_newest || !(is_bare || planted!("locator_offered_below_operands")) {
             return;
         }
@@ -178,18 +176,33 @@ impl<'a> Searches<'a> {
             }
         }
         let located = engine.value_reader(&view.values).read_many_at(&places);
+        let mut accepted = Vec::new();
         for ((number, (place, _)), located) in asked.into_iter().zip(places).zip(located) {
             let search = self.searches.get_mut(number).zip(keys.get_mut(number));
             let Some((search, key)) = search else { continue };
             match located {
                 Located::Value(seq, value) => {
-                    search.accept(view, &mut key.lookup, seq, value)?;
+                    if search.accept(view, &mut key.lookup, seq, value)? {
+                        accepted.push(number);
+                    }
                 }
                 other => search.note_met(place, &other),
             }
         }
+        self.add_apart(view, keys, &accepted)?;
         self.are_decided = keys.iter().map(|key| key.lookup.found.is_some()).collect();
         Ok(())
+    }
+
+    /// Adds what is kept apart from the index to the lookups of these numbers, which ascend.
+    fn add_apart(&self, view: &View, keys: &mut [KeyLookup<'_>], accepted: &[usize]) -> Result<()> {
+        let keyspace = self.searches.first().map(|search| search.key.keyspace);
+        let index = keyspace.and_then(|keyspace| view.indexes.get(&keyspace));
+        let Some(index) = index.filter(|_| !accepted.is_empty()) else { return Ok(()) };
+        let is_accepted = |number: &usize| accepted.binary_search(number).is_ok();
+        let keys = keys.iter_mut().enumerate().filter(|(number, _)| is_accepted(number));
+        let mut keys: Vec<&mut KeyLookup<'_>> = keys.map(|(_, key)| key).collect();
+        index.add_apart(&mut keys)
     }
 
     /// The index has answered the rest.
@@ -205,7 +218,9 @@ impl<'a> Searches<'a> {
             self.searches.into_iter().zip(keys).zip(before)
         {
             if !is_decided {
-                search.offer(engine, view, &key.lookup, operands, is_newest);
+                // Those that are kept apart count as well here: such keys are left to single gets.
+                let is_bare = key.lookup.operands.len() == operands;
+                search.offer(engine, view, &key.lookup, is_bare, is_newest);
             }
         }
     }

@@ -137,7 +137,7 @@ impl Engine {
                 false => self.find_mapped(mapping, &view, keyspace, &located, &mut lookup)?,
             };
             match mapped {
-                Mapped::Settled => return self.value_of(&view, keyspace, key, &mut lookup),
+                Mapped::Settled => return self.value_of(&view, keyspace, key, &lookup),
                 Mapped::Unknown if at.is_some() => break,
                 Mapped::Elsewhere => {
                     mark!("map_place_after_view");
