@@ -6,6 +6,7 @@ mod basics;
 mod collection;
 mod concurrency;
 mod deltas;
+mod facts;
 mod forged;
 mod holes;
 mod journal;
