@@ -505,6 +505,7 @@ pub fn campaign(budget: &Budget, one_in: u64, runs: u64) -> Check<Figures> {
             form.strategy = StrategyKind::Novkv;
             form.separate_at = Some(8);
             form.widths.memtable_bytes = 4 << 10;
+            form.widths.facts_bytes_max = 1;
         }
         if seed == with_locator {
             form.strategy = StrategyKind::Unified;
@@ -519,6 +520,9 @@ pub fn campaign(budget: &Budget, one_in: u64, runs: u64) -> Check<Figures> {
         let specimen = Specimen::build(seed, form, operations, clean)?;
         if seed == with_tables && !kinds(&specimen).contains_key("vtb") {
             return Err(Violation("a store of many writes without value tables".to_owned()));
+        }
+        if seed == with_tables && !kinds(&specimen).contains_key("drp") {
+            return Err(Violation("a store of many overwrites without files of facts".to_owned()));
         }
         if seed == with_locator && !kinds(&specimen).contains_key("loc") {
             return Err(Violation("a closed store without its locator".to_owned()));

@@ -63,6 +63,7 @@ pub fn tiny() -> Widths {
         hole_block_bytes: 4096,
         replay_bytes_max: 64 << 10,
         manifest_bytes_max: 2 << 10,
+        facts_bytes_max: 200,
         block_bytes: 256,
         restart_interval: 4,
         table_bytes: 2 << 10,
@@ -380,6 +381,7 @@ impl Form {
             hole_block_bytes: 4096,
             replay_bytes_max: *random.pick(&[4 << 10, 16 << 10, 256 << 10]),
             manifest_bytes_max: *random.pick(&[1, 512, 2 << 10, 64 << 10]),
+            facts_bytes_max: 200,
             block_bytes: *random.pick(&[64, 256, 1024, 4096]),
             restart_interval: *random.pick(&[1, 2, 4, 16]),
             table_bytes: *random.pick(&[512, 2 << 10, 8 << 10]),
@@ -418,6 +420,7 @@ impl Form {
         form.deltas = *random.pick(&[Deltas::Inline, Deltas::Buckets]);
         form.widths.bucket_bytes = *random.pick(&[300, 1 << 10, 16 << 10]);
         form.widths.buckets_max = *random.pick(&[3, 12, 100]);
+        form.widths.facts_bytes_max = *random.pick(&[1, 1, 100, 1 << 10, 1 << 20]);
         form
     }
 

@@ -566,26 +566,25 @@ fn files_match(store: &Store, world: &World) -> Check {
         return Err(Violation(format!("unknown file {unknown}")));
     }
     let count = |suffix: &str| names.iter().filter(|name| name.ends_with(suffix)).count();
-    let (tables, saved, buckets) = (count(".tbl"), count(".loc"), count(".dlt"));
+    let (saved, found) = (count(".loc"), (count(".tbl"), count(".dlt"), count(".drp")));
     let stats = store.db.stats();
     let levels = stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
-    let named = (levels.map(|level| level.files).sum(), stats.deltas.buckets as usize);
-    if (tables, buckets) != named || saved > 1 {
-        let found = format!("{tables} tables and {buckets} buckets on disk, {named:?} in force");
-        return Err(Violation(format!("{found}, {saved} checkpoints of one locator: {names:?}")));
+    let (buckets, facts) = (stats.deltas.buckets, stats.collection.facts_files);
+    let named = (levels.map(|level| level.files).sum(), buckets as usize, facts as usize);
+    if found != named || saved > 1 {
+        let found = format!("{found:?} tables, buckets, facts, {saved} locators on disk");
+        return Err(Violation(format!("{found}, {named:?} in force: {names:?}")));
     }
     // One more may be there, blank.
     let values = names.iter().filter(|n| n.ends_with(".val") || n.ends_with(".vtb")).count() as u64;
-    let in_force = store.db.stats().values.files;
+    let in_force = stats.values.files;
     if values != in_force && values != in_force + 1 {
-        let found = format!("{values} value files on disk, {in_force} in force");
-        return Err(Violation(format!("{found}: {names:?}")));
+        return Err(Violation(format!("{values} value files, {in_force} in force: {names:?}")));
     }
-    let large = names.iter().filter(|name| name.ends_with(".big")).count() as u64;
-    let in_force = store.db.stats().values.large_files;
+    let large = count(".big") as u64;
+    let in_force = stats.values.large_files;
     if large != in_force {
-        let found = format!("{large} large values on disk, {in_force} in force");
-        return Err(Violation(format!("{found}: {names:?}")));
+        return Err(Violation(format!("{large} large values, {in_force} in force: {names:?}")));
     }
     Ok(())
 }
@@ -595,5 +594,5 @@ fn is_ours(name: &str) -> bool {
     let Some((stem, extension)) = name.split_once('.') else { return fixed.contains(&name) };
     stem.len() >= 6
         && stem.bytes().all(|byte| byte.is_ascii_digit())
-        && matches!(extension, "log" | "tbl" | "val" | "big" | "vtb" | "loc" | "dlt" | "man")
+        && ["log", "tbl", "val", "big", "vtb", "loc", "dlt", "drp", "man"].contains(&extension)
 }

@@ -147,6 +147,10 @@ fn collection(out: &mut Output, gc: &CollectionStats) -> Result<()> {
                 gc.facts, gc.facts_waiting, gc.compactions_asked
             ),
         )?;
+        if gc.facts_files > 0 {
+            let (files, on_disk) = (gc.facts_files, bytes(gc.facts_disk_bytes));
+            row(out, "  facts on disk", format_args!("{on_disk} in {files} files"))?;
+        }
     }
     if gc.records_held > 0 {
         row(out, "  held by snapshots", format_args!("{} records", gc.records_held))?;

@@ -38,6 +38,8 @@ pub(crate) enum FileKind {
     FlexSegment = 15,
     /// Logical log of a flexible space: `000022.fxl`.
     FlexLog = 16,
+    /// Facts about value files: `000023.drp`.
+    Facts = 17,
 }
 
 /// Name of the pointer file.
@@ -73,6 +75,7 @@ impl FileKind {
             14 => Self::FlexPages,
             15 => Self::FlexSegment,
             16 => Self::FlexLog,
+            17 => Self::Facts,
             _ => return None,
         })
     }
@@ -91,6 +94,7 @@ impl FileKind {
             Self::FlexPages => Some("fxp"),
             Self::FlexSegment => Some("fxs"),
             Self::FlexLog => Some("fxl"),
+            Self::Facts => Some("drp"),
             Self::Current | Self::Options | Self::Lock | Self::Reserve | Self::Creating => None,
         }
     }
@@ -143,6 +147,7 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(FileKind, FileId)> {
         "fxp" => FileKind::FlexPages,
         "fxs" => FileKind::FlexSegment,
         "fxl" => FileKind::FlexLog,
+        "drp" => FileKind::Facts,
         _ => return None,
     };
     if stem.len() < 6 || !stem.bytes().all(|b| b.is_ascii_digit()) {

@@ -28,6 +28,9 @@ pub struct Widths {
     pub replay_bytes_max: u64,
     /// Bytes of edits after which the manifest is rolled into a fresh snapshot.
     pub manifest_bytes_max: u64,
+    /// Bytes of facts about value files in memory, and in the manifest, before they go to a file;
+    /// [`u64::MAX`]: never.
+    pub facts_bytes_max: u64,
     /// Bytes of an uncompressed data block.
     pub block_bytes: usize,
     /// Entries between restart points of a block.
@@ -75,6 +78,7 @@ impl Widths {
             hole_block_bytes: 4096,
             replay_bytes_max: 512 << 20,
             manifest_bytes_max: 4 << 20,
+            facts_bytes_max: (memory_budget / 32).clamp(64 << 10, 4 << 20),
             block_bytes: 4096,
             restart_interval: 16,
             table_bytes: 32 << 20,

@@ -25,6 +25,7 @@ use crate::log::dump::dump_segment;
 use crate::log::dump::values::dump_values;
 use crate::manifest::dump::{dump_current, dump_manifest};
 use crate::table::dump::dump_table;
+use crate::values::drops::spilled::dump::dump_facts;
 use crate::values::large::dump::dump_large;
 use crate::values::locator::dump::dump_locator;
 use crate::values::table::dump::dump_value_table;
@@ -49,6 +50,7 @@ pub fn dump_file(path: impl AsRef<Path>, out: &mut String) -> Result<()> {
         FileKind::ValueTable => dump_value_table(&bytes, out),
         FileKind::Locator => dump_locator(&bytes, out),
         FileKind::Bucket => dump_bucket(&bytes, out),
+        FileKind::Facts => dump_facts(&bytes, out),
         FileKind::FlexPages => dump_pages(&bytes, out),
         FileKind::FlexSegment => dump_space_segment(&bytes, out),
         FileKind::FlexLog => dump_log(&bytes, out),

@@ -204,11 +204,16 @@ pub struct CollectionStats {
     /// Operations that collection committed, each of which becomes an index entry. Always 0 where
     /// it goes by facts.
     pub index_writes: u64,
-    /// Facts that flush and compaction stated: one for each entry they met whose value was
-    /// superseded. Always 0 where collection asks the index.
+    /// Facts of superseded values that flush and compaction stated; 0 for other strategies.
     pub facts: u64,
-    /// Facts in memory, which no collection has read yet.
+    /// Facts which no collection has read yet.
     pub facts_waiting: u64,
+    /// Bytes of memory that they take.
+    pub facts_memory_bytes: u64,
+    /// Bytes of files in which those stand that are not in memory.
+    pub facts_disk_bytes: u64,
+    /// Such files.
+    pub facts_files: u64,
     /// Times that collection had an index compacted, so that it tells what was superseded.
     pub compactions_asked: u64,
 }
@@ -486,7 +491,7 @@ fn locator_of(locating: &Locating) -> LocatorStats {
 }
 
 fn collection_of(engine: &Engine) -> CollectionStats {
-    let figures = &engine.metrics.collection;
+    let (figures, facts) = (&engine.metrics.collection, engine.facts.load());
     CollectionStats {
         files_collected: figures.collected.load(Relaxed),
         files_removed: figures.files_removed.load(Relaxed),
@@ -506,7 +511,10 @@ fn collection_of(engine: &Engine) -> CollectionStats {
         index_reads: figures.index_reads.load(Relaxed),
         index_writes: figures.index_writes.load(Relaxed),
         facts: figures.facts.load(Relaxed),
-        facts_waiting: engine.facts.load().count(),
+        facts_waiting: facts.count(),
+        facts_memory_bytes: facts.memory_bytes(),
+        facts_disk_bytes: facts.disk_bytes(),
+        facts_files: facts.spilled().count() as u64,
         compactions_asked: figures.compactions_asked.load(Relaxed),
     }
 }

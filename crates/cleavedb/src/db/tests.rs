@@ -8,6 +8,7 @@ mod concurrency;
 mod delta_flush;
 mod delta_reads;
 mod deltas;
+mod facts;
 mod forged;
 mod holes;
 mod journal;

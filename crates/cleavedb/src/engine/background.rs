@@ -384,6 +384,7 @@ impl Engine {
             if let Err(error) = removed {
                 tracing::warn!(%error, "value files that nobody needs stay");
             }
+            self.spill_facts();
         }
         self.remove_obsolete();
         self.deltas.trim();

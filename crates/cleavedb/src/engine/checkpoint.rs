@@ -22,11 +22,14 @@ use crate::io::Purpose;
 use crate::io::disk::OpenMode;
 use crate::log::writer::AppendError;
 use crate::manifest::{self, Manifest};
+use crate::values::drops::directory::Facts;
 
 /// What a checkpoint is made of.
 struct Collected {
     sections: Vec<Section>,
     view: Arc<View>,
+    /// Pins the files of facts.
+    facts: Arc<Facts>,
 }
 
 impl Engine {
@@ -45,7 +48,7 @@ impl Engine {
             .map_err(|cause| Error::io("creating the checkpoint", target, cause))?;
         let _lock = lock_for_writing(&self.io, target)?;
         manifest::begin_creation(&self.io, target, &self.uuid).map_err(AppendError::into_error)?;
-        let Collected { sections, view } = self.collect(target)?;
+        let Collected { sections, view, facts } = self.collect(target)?;
         // The view pins its tables and value files.
         for index in view.indexes.values() {
             for file in index.files() {
@@ -61,6 +64,9 @@ impl Engine {
         }
         for bucket in view.deltas.iter() {
             self.link(FileKind::Bucket, bucket.info().id, target)?;
+        }
+        for spilled in facts.spilled() {
+            self.link(FileKind::Facts, spilled.id(), target)?;
         }
         // Those that only the log names among them; the roll has made these durable.
         for entry in view.values.large() {
@@ -103,7 +109,7 @@ impl Engine {
             journal.push(JournalEdit::Sealed { sealed, last_seq: segment.last_seq });
         }
         sections.push(JournalEdit::encode(&journal));
-        Ok(Collected { sections, view: self.view.load_full() })
+        Ok(Collected { sections, view: self.view.load_full(), facts: self.facts.load_full() })
     }
 
     /// Links one file; copies it where the target is on another file system.

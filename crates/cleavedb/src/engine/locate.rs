@@ -103,7 +103,7 @@ impl Locating {
             Some(_) => Locator::restored(sizes, generation),
             None => Locator::new(sizes, generation),
         };
-        let superseded = facts.counts().collect();
+        let superseded = facts.counts();
         Some(Arc::new(Self {
             locator: Arc::new(locator),
             hash: KeyedHash::new(uuid),

@@ -17,6 +17,7 @@ pub(crate) mod described;
 pub(crate) mod destroy;
 pub(crate) mod directory;
 pub(crate) mod effective;
+pub(crate) mod facts;
 pub(crate) mod flush;
 pub(crate) mod gc;
 pub(crate) mod health;

@@ -28,6 +28,7 @@ use crate::engine::deltas::DeltaStore;
 use crate::engine::deltas::index::BucketedIndex;
 use crate::engine::described::Described;
 use crate::engine::directory::{create_folders, sync_folders};
+use crate::engine::facts::FactSpills;
 use crate::engine::gc::Collection;
 use crate::engine::health::Health;
 use crate::engine::lane::{JournalEdit, Lane, LaneId, Segment};
@@ -164,11 +165,10 @@ impl Engine {
         let how = (&settings, &widths, state.strategy);
         let value_context = value_context(&io, dir, uuid, how, (&blocks, &obsolete));
         let values = described_files(&value_context, &state)?;
-        let facts = described_facts(&uuid, dir, &state, &values)?;
+        let facts = described_facts(&value_context, &state, &values)?;
         let mapping = Mapping::open(&settings, &widths, &uuid, &state, &values);
         let locating = Locating::open(&settings, &widths, &uuid, &state, (&values, &facts));
         let value_segments = unflushed_segments(&values, flushed);
-        let unflushed_bytes = sealed_bytes(state.segments.iter().chain(&value_segments));
         let view = first_view(values, flushed);
         let engine = Arc::new(Self {
             file_ids: Arc::new(FileIds::new(FileId(first_free_id(&io, dir, &state)?))),
@@ -177,6 +177,7 @@ impl Engine {
             mapping,
             locator_checkpoint: LocatorCheckpoint::new(state.locator.clone()),
             facts: ArcSwap::from_pointee(facts),
+            fact_spills: FactSpills::default(),
             newest_value_table: AtomicU64::new(view.value_table),
             view: ArcSwap::from_pointee(view),
             publish: Mutex::new(()),
@@ -184,7 +185,7 @@ impl Engine {
             flushed: AtomicU64::new(flushed),
             snapshots: Arc::new(Snapshots::default()),
             commits: CommitQueue::default(),
-            logs: Logs::new(flushed, unflushed_bytes),
+            logs: Logs::new(flushed, sealed_bytes(state.segments.iter().chain(&value_segments))),
             journal: Lane::new(state.segments, flushed),
             value_lane: Lane::new(value_segments, flushed),
             large: LargeFiles::default(),
@@ -292,6 +293,8 @@ impl Engine {
         let containers = view.values.containers();
         named.extend(containers.map(|entry| (FileKind::ValueTable, entry.container.id())));
         named.extend(view.deltas.iter().map(|bucket| (FileKind::Bucket, bucket.info().id)));
+        let facts = self.facts.load_full();
+        named.extend(facts.spilled().map(|spilled| (FileKind::Facts, spilled.id())));
         named.extend(view.values.large().map(|entry| (FileKind::Large, entry.file.id())));
         named.sort_unstable();
         named
@@ -535,21 +538,21 @@ fn described_files(context: &Arc<ValueContext>, state: &Described) -> Result<Val
 
 /// What the manifest states of records, as far as their files are there (rule R3).
 fn described_facts(
-    uuid: &[u8; 16],
-    dir: &Path,
+    context: &Arc<ValueContext>,
     state: &Described,
     files: &ValueFiles,
 ) -> Result<Facts> {
-    let nothing = Facts::new(KeyedHash::new(uuid));
-    let mut facts = nothing.apply(&state.facts).map_err(|error| error.in_file(dir))?;
+    let nothing = Facts::in_store(KeyedHash::new(&context.uuid), context);
+    let mut facts = nothing.apply(&state.facts).map_err(|error| error.in_file(&context.dir))?;
     facts.retain(|id| files.has_file(id));
+    facts.settle(&nothing);
     Ok(facts)
 }
 
 /// Whether files of this kind have a number, and are named by the manifest where in force.
 fn is_numbered(kind: FileKind) -> bool {
-    use FileKind::{Bucket, Journal, Manifest, Table, Value, ValueTable};
-    matches!(kind, Bucket | Journal | Table | Manifest | Value | ValueTable)
+    use FileKind::{Bucket, Facts, Journal, Manifest, Table, Value, ValueTable};
+    matches!(kind, Bucket | Facts | Journal | Table | Manifest | Value | ValueTable)
 }
 
 /// The value files that may hold anything unflushed, as segments of their lane.

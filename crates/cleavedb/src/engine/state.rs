@@ -16,6 +16,7 @@ use crate::engine::background::Background;
 use crate::engine::catalogue::{Catalogue, KeyspaceEdit, KeyspaceState};
 use crate::engine::commit::CommitQueue;
 use crate::engine::deltas::DeltaStore;
+use crate::engine::facts::FactSpills;
 use crate::engine::gc::Collection;
 use crate::engine::health::Health;
 use crate::engine::lane::{JournalEdit, Lane};
@@ -87,6 +88,8 @@ pub(crate) struct Engine {
     pub(crate) strategy_kind: StrategyKind,
     /// What is known of records that nothing names any more; changes under the manifest lock.
     pub(crate) facts: ArcSwap<Facts>,
+    /// How they leave memory.
+    pub(crate) fact_spills: FactSpills,
     /// The locator, where the strategy has one.
     pub(crate) locating: Option<Arc<Locating>>,
     /// The map, where the strategy has one.
@@ -249,10 +252,11 @@ impl Engine {
         }
         let publication = install(self).inspect_err(|error| self.stop(error))?;
         if let Some(facts) = facts {
+            facts.settle(&self.facts.load());
             self.facts.store(Arc::new(facts));
         }
         self.publish_edit(publication, values);
-        if manifest.needs_roll(self.widths.manifest_bytes_max) {
+        if self.is_roll_due(manifest) {
             mark!("manifest_rolled");
             let snapshot = self.snapshot_sections();
             match manifest.roll(snapshot, self.file_ids.next()) {

@@ -61,7 +61,8 @@ impl Engine {
         let containers = view.values.containers().map(|entry| entry.container.sealed().bytes);
         let values = values + containers.sum::<u64>();
         let large: u64 = view.values.large().map(|entry| entry.file.readable()).sum();
-        let total_bytes = tables + sealed + values + large + view.deltas.bytes();
+        let facts = self.facts.load().disk_bytes();
+        let total_bytes = tables + sealed + values + large + facts + view.deltas.bytes();
         let mut collector = Collector { outcome: Outcome::default(), total_bytes, progress };
         for index in view.indexes.values() {
             let space = index.space();
@@ -88,6 +89,13 @@ impl Engine {
                 Err(error) => collector.problem(error),
             }
         }
+        self.facts.load_full().verify(&mut |id, checked| match checked {
+            Ok(bytes) => {
+                collector.outcome.files += 1;
+                collector.checked(id, bytes);
+            }
+            Err(error) => collector.problem(error),
+        });
         for entry in view.values.large() {
             self.verify_large_file(entry, &mut collector);
         }

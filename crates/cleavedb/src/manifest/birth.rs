@@ -78,6 +78,7 @@ pub(crate) fn probe(io: &Io, dir: &Path) -> Result<State> {
         || of_kind(FileKind::FlexPages) > 0
         || of_kind(FileKind::FlexSegment) > 0
         || of_kind(FileKind::FlexLog) > 0
+        || of_kind(FileKind::Facts) > 0
         || of_kind(FileKind::Manifest) > 1
         || of_kind(FileKind::Journal) > 1
     {

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn names_round_trip() {
     let kinds: Vec<FileKind> = (0..=255).filter_map(FileKind::from_u8).collect();
-    assert_eq!(kinds.len(), 16);
+    assert_eq!(kinds.len(), 17);
     for kind in kinds {
         assert_eq!(FileKind::from_u8(kind as u8), Some(kind));
         let ids =
@@ -22,6 +22,7 @@ fn names_round_trip() {
     assert_eq!(file_name(FileKind::FlexPages, FileId(20)), "000020.fxp");
     assert_eq!(file_name(FileKind::FlexSegment, FileId(21)), "000021.fxs");
     assert_eq!(file_name(FileKind::FlexLog, FileId(22)), "000022.fxl");
+    assert_eq!(file_name(FileKind::Facts, FileId(23)), "000023.drp");
 }
 
 #[test]

@@ -214,7 +214,7 @@ impl Engine {
         let files_of = |victim: &Victim| victim.files.iter().map(|file| file.0).collect();
         let by_source: Vec<Vec<FileId>> = victims.iter().map(files_of).collect();
         // RW-2.
-        let facts = self.facts.load_full().pin(&by_source);
+        let facts = self.facts.load_full().pin(&by_source)?;
         let snapshots = self.snapshots.stripes();
         let keyspaces = self.catalogue.lock().all().map(|keyspace| keyspace.id).collect();
         let container = self.file_ids.next();

@@ -50,6 +50,7 @@ pub(crate) fn tiny_widths() -> Widths {
         hole_block_bytes: 4096,
         replay_bytes_max: 1 << 16,
         manifest_bytes_max: 1 << 16,
+        facts_bytes_max: 64 << 10,
         block_bytes: 64,
         restart_interval: 2,
         table_bytes: 600,

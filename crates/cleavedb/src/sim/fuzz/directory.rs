@@ -49,6 +49,7 @@ pub fn open_directory(data: &[u8]) -> bool {
                 value_tables::mend_value_table(&mut piece.bytes, identity);
             }
             FileKind::Bucket => super::buckets::mend_bucket(&mut piece.bytes, identity),
+            FileKind::Facts => super::facts_file::mend_facts(&mut piece.bytes, identity),
             FileKind::FlexLog => logs::mend_segment(&mut piece.bytes, piece.kind, identity),
             FileKind::FlexSegment => {
                 super::flex_space::mend_space_segment(&mut piece.bytes, identity);

@@ -9,11 +9,13 @@ use crate::log::dump::dump_segment;
 use crate::log::dump::values::dump_values;
 use crate::manifest::dump::{dump_current, dump_manifest};
 use crate::table::dump::dump_table;
+use crate::values::drops::spilled::dump::dump_facts;
 use crate::values::large::dump::dump_large;
 use crate::values::table::dump::dump_value_table;
 
 use super::OURS;
 use super::buckets::mend_bucket;
+use super::facts_file::mend_facts;
 use super::flex_pages::mend_pages;
 use super::large::mend_large;
 use super::logs::mend_segment;
@@ -25,7 +27,8 @@ pub fn dump(data: &[u8]) -> bool {
     let (mut segment, mut table) = (data.to_vec(), data.to_vec());
     let (mut values, mut large) = (data.to_vec(), data.to_vec());
     let (mut value_table, mut bucket) = (data.to_vec(), data.to_vec());
-    let mut pages = data.to_vec();
+    let (mut pages, mut facts) = (data.to_vec(), data.to_vec());
+    mend_facts(&mut facts, OURS);
     mend_pages(&mut pages, OURS);
     mend_bucket(&mut bucket, OURS);
     mend_value_table(&mut value_table, OURS);
@@ -36,8 +39,9 @@ pub fn dump(data: &[u8]) -> bool {
     let dump_table = |bytes: &[u8], out: &mut String| {
         let _ = dump_table(bytes, out);
     };
-    let dumps: [fn(&[u8], &mut String); 11] = [
+    let dumps: [fn(&[u8], &mut String); 12] = [
         dump_bucket,
+        dump_facts,
         dump_pages,
         dump_log,
         dump_space_segment,
@@ -49,7 +53,8 @@ pub fn dump(data: &[u8]) -> bool {
         dump_current,
         dump_table,
     ];
-    for bytes in [data, &segment, &table, &values, &large, &value_table, &bucket, &pages] {
+    let mended = [&segment, &table, &values, &large, &value_table, &bucket, &pages, &facts];
+    for bytes in std::iter::once(data).chain(mended.map(Vec::as_slice)) {
         for dump in dumps {
             let mut out = String::new();
             dump(bytes, &mut out);

@@ -36,6 +36,7 @@ pub fn seeds() -> Vec<Seed> {
     all.extend(super::facts::seeds());
     let buckets = |all: &mut Vec<Seed>| {
         all.extend(super::buckets::seeds()?);
+        all.extend(super::facts_file::seeds()?);
         Ok(())
     };
     let flex = |all: &mut Vec<Seed>| {

@@ -1,9 +1,11 @@
 //! The section FACTS of a manifest edit: facts about files, facts that a collection has read, files
-//! whose facts all go. Pure data; [`Facts`](super::directory::Facts) says what follows from it.
+//! whose facts all go, and facts that stand in files of their own. Pure data;
+//! [`Facts`](super::directory::Facts) says what follows from it.
 //!
 //! Layout: version (1 byte), generation (varint, 0: one more than the last), then parts: kind
 //! (1 byte), number of items (varint), items, ascending by file. A snapshot is written with the
-//! same parts: one section for each generation of which facts are left.
+//! same parts: one section for the files of facts, of the last generation that stands in any, then
+//! one for each generation of which facts are left.
 
 use crate::base::codec::{Reader, put_varint};
 use crate::base::entry::FileId;
@@ -11,6 +13,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::names::FILE_ID_MAX;
 use crate::base::section::{Section, SectionTag};
 use crate::values::drops::run::Run;
+use crate::values::drops::spilled::named::SpilledFile;
 
 /// Version of the section. On disk: raised by every change.
 pub(crate) const VERSION: u8 = 1;
@@ -23,8 +26,10 @@ mod part {
     pub(super) const DISCARDED: u8 = 2;
     /// Facts.
     pub(super) const STATED: u8 = 3;
-    /// Taken: facts that stand in a file of their own. No build writes it.
+    /// Files of facts.
     pub(super) const SPILLED: u8 = 4;
+    /// Files of facts whose contents stand in those of the part before.
+    pub(super) const MERGED: u8 = 5;
 }
 
 /// Which section a fact came with: sections are numbered as they are applied, the same after every
@@ -54,7 +59,7 @@ pub(crate) struct FileRun {
     pub(crate) run: Run,
 }
 
-/// One section. Each list ascends by file; no file is in `dropped` and another one.
+/// One section. Each list ascends by file; no value file is in `dropped` and another one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FactsEdit {
     /// The section's generation, which a snapshot states; `None`: one more than the last one.
@@ -65,6 +70,10 @@ pub(crate) struct FactsEdit {
     pub(crate) discards: Vec<Discard>,
     /// New facts.
     pub(crate) runs: Vec<FileRun>,
+    /// Files of facts. All facts up to their generations that are in no file stand in them, too.
+    pub(crate) spilled: Vec<SpilledFile>,
+    /// Files of facts that are superfluous with these.
+    pub(crate) merged: Vec<FileId>,
 }
 
 impl FactsEdit {
@@ -74,6 +83,8 @@ impl FactsEdit {
             && self.dropped.is_empty()
             && self.discards.is_empty()
             && self.runs.is_empty()
+            && self.spilled.is_empty()
+            && self.merged.is_empty()
     }
 
     /// Encodes the section.
@@ -93,6 +104,15 @@ impl FactsEdit {
         for stated in &self.runs {
             files.put(&mut out, stated.file);
             out.extend_from_slice(stated.run.bytes());
+        }
+        let mut files = begin_part(&mut out, part::SPILLED, self.spilled.len());
+        for spilled in &self.spilled {
+            files.put(&mut out, spilled.id);
+            spilled.encode(&mut out);
+        }
+        let mut files = begin_part(&mut out, part::MERGED, self.merged.len());
+        for file in &self.merged {
+            files.put(&mut out, *file);
         }
         Section { tag: SectionTag::FACTS, payload: out }
     }
@@ -122,10 +142,6 @@ impl FactsEdit {
     }
 
     fn decode_part(&mut self, kind: u8, reader: &mut Reader<'_>) -> Result<()> {
-        if kind == part::SPILLED {
-            let message = "facts in a file of their own, which this build does not read";
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
         let items = reader.varint()?;
         if items == 0 {
             return Err(Error::corruption("an empty part of a FACTS section"));
@@ -143,6 +159,8 @@ impl FactsEdit {
                 part::STATED => {
                     self.runs.push(FileRun { file, run: Run::decode(reader)? });
                 }
+                part::SPILLED => self.spilled.push(SpilledFile::decode(file, reader)?),
+                part::MERGED => self.merged.push(file),
                 other => {
                     let message = format!("unknown part {other} of a FACTS section");
                     return Err(Error::corruption(message));
@@ -150,6 +168,16 @@ impl FactsEdit {
             }
         }
         Ok(())
+    }
+
+    /// Whether it may be a section of a snapshot, of this generation.
+    fn is_of_snapshot(&self, generation: Generation) -> bool {
+        let is_stated = |spilled: &SpilledFile| spilled.upto <= generation;
+        self.dropped.is_empty()
+            && self.discards.is_empty()
+            && self.merged.is_empty()
+            && (self.runs.is_empty() || self.spilled.is_empty())
+            && self.spilled.iter().all(is_stated)
     }
 
     /// Refuses what no engine says, however well it is written.
@@ -161,7 +189,9 @@ impl FactsEdit {
             && self.discards.iter().all(|discard| in_range(discard.upto))
             && !self.discards.iter().any(|discard| is_dropped(&discard.file))
             && !self.runs.iter().any(|stated| is_dropped(&stated.file))
-            && (self.generation.is_none() || self.dropped.is_empty() && self.discards.is_empty());
+            && !self.merged.iter().any(|&id| self.spilled.iter().any(|new| new.id == id))
+            && (self.merged.is_empty() || !self.spilled.is_empty())
+            && self.generation.is_none_or(|generation| self.is_of_snapshot(generation));
         if is_sound {
             Ok(())
         } else {

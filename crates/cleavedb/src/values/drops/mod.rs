@@ -13,8 +13,9 @@
 //! Flushes and compactions collect facts in a [`batch::FactBatch`], whose sections go into the edit
 //! of their job (rule R6). [`directory::Facts`] adds the sections up; a collection takes from it,
 //! before it reads the list of snapshots (rule R4), [`pinned::PinnedFacts`], and its edit discards
-//! just those (rule R3). None of them has a lock: the engine publishes `Facts` as it does the table
-//! of value files, and the others are each owned by one job.
+//! just those (rule R3). What is too much for memory goes to [`spilled`] files, of which `Facts`
+//! knows where the facts about each value file stand. None of them has a lock: the engine publishes
+//! `Facts` as it does the table of value files, and the others are each owned by one job.
 
 pub(crate) mod batch;
 pub(crate) mod directory;
@@ -24,6 +25,7 @@ mod model;
 pub(crate) mod pinned;
 mod run;
 mod sorted;
+pub(crate) mod spilled;
 mod subject;
 #[cfg(test)]
 pub(crate) mod testing;

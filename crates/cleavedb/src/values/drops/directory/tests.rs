@@ -8,7 +8,7 @@ use crate::values::drops::testing::{KEYSPACE, after, batch, contents, decoded, h
 fn pinned_discards(facts: &Facts, files: &[u64]) -> FactBatch {
     let files: Vec<FileId> = files.iter().copied().map(FileId).collect();
     let mut batch = FactBatch::new(hash());
-    batch.discard(facts.pin(&[files]).discards());
+    batch.discard(facts.pin(&[files]).unwrap().discards());
     batch
 }
 
@@ -124,7 +124,7 @@ fn facts_are_small() {
         let facts = Facts::new(hash()).apply(&decoded(&sections)).unwrap();
         assert_eq!(facts.count(), count);
         let all: Vec<FileId> = (1000..1000 + files).map(FileId).collect();
-        let pinned = facts.pin(&[all]);
+        let pinned = facts.pin(&[all]).unwrap();
         let each = |bytes: u64| bytes as f64 / count as f64;
         let (disk, memory) = (each(disk as u64), each(facts.memory_bytes()));
         let in_use = each(pinned.memory_bytes());

@@ -5,17 +5,40 @@ use crate::log::dump::Annotator;
 use crate::log::testing::check_golden;
 use crate::values::drops::batch::FactBatch;
 use crate::values::drops::run::tests::any_lines;
+use crate::values::drops::spilled::named::SpilledPart;
 use crate::values::drops::testing::{KEYSPACE, batch, hash, long_key};
 use proptest::prelude::*;
+
+/// A file of facts as an engine may name it.
+fn any_spilled() -> impl Strategy<Value = SpilledFile> {
+    let parts = proptest::collection::vec((0..3u64, 0..50u64, 40..200u32, 1..40u64, 1..9u64), 1..3);
+    (1..60u64, any::<u32>(), 10..GENERATION_MAX, parts).prop_map(|(id, checksum, upto, parts)| {
+        let (mut file, mut end, mut made) = (1, 64, Vec::new());
+        for (step, gap, bytes, facts, age) in parts {
+            (file, end) = (file + step, end + gap + u64::from(bytes));
+            made.push(SpilledPart {
+                file: FileId(file),
+                offset: end - u64::from(bytes),
+                bytes,
+                facts,
+                after: Generation((upto - age).saturating_sub(3)),
+                newest: Generation(upto - age),
+            });
+        }
+        let (id, upto) = (FileId(id), Generation(upto));
+        SpilledFile { id, bytes: end + 36, checksum, upto, parts: made }
+    })
+}
 
 /// A section as an engine may write it.
 fn any_edit() -> impl Strategy<Value = FactsEdit> {
     let files = || proptest::collection::btree_set(1..30u64, 0..5);
     let runs = proptest::collection::btree_map(1..30u64, any_lines(), 0..4);
     let generation = proptest::option::of(1..=GENERATION_MAX);
-    (generation, files(), files(), 1..=GENERATION_MAX, runs).prop_filter_map(
+    let spilled = (proptest::option::of(any_spilled()), files());
+    (generation, files(), files(), 1..=GENERATION_MAX, runs, spilled).prop_filter_map(
         "says nothing",
-        |(generation, dropped, discards, upto, runs)| {
+        |(generation, dropped, discards, upto, runs, (spilled, merged))| {
             let mut edit =
                 FactsEdit { generation: generation.map(Generation), ..Default::default() };
             if edit.generation.is_none() {
@@ -29,6 +52,14 @@ fn any_edit() -> impl Strategy<Value = FactsEdit> {
                     let run = Run::new(lines.iter().copied());
                     edit.runs.push(FileRun { file: FileId(file), run });
                 }
+            }
+            edit.spilled.extend(spilled);
+            if let (Some(generation), Some(spilled)) = (edit.generation, edit.spilled.first()) {
+                edit.generation = Some(generation.max(spilled.upto));
+                edit.runs.clear();
+            } else if let Some(spilled) = edit.spilled.first() {
+                edit.merged = merged.into_iter().map(FileId).collect();
+                edit.merged.retain(|id| *id != spilled.id);
             }
             (!edit.is_empty()).then_some(edit)
         },
@@ -79,13 +110,38 @@ fn sections_that_no_engine_writes_are_refused() {
     let sound = [VERSION, 0, 1, 2, 4, 1, 2, 1, 9, 7];
     assert!(FactsEdit::decode(&sound).is_ok(), "files 4, 5 dropped; file 9 read up to 7");
     assert_eq!(kind(&[VERSION + 1, 0]), ErrorKind::Unsupported, "a later version");
-    assert_eq!(kind(&[VERSION, 0, 4, 1, 1]), ErrorKind::Unsupported, "facts in another file");
+    let part = SpilledPart {
+        file: FileId(7),
+        offset: 64,
+        bytes: 50,
+        facts: 3,
+        after: Generation(2),
+        newest: Generation(5),
+    };
+    let (id, upto) = (FileId(30), Generation(9));
+    let named = |part: SpilledPart| {
+        let spilled = SpilledFile { id, bytes: 150, checksum: 1, upto, parts: vec![part] };
+        FactsEdit { spilled: vec![spilled], ..FactsEdit::default() }.encode().payload
+    };
+    assert!(FactsEdit::decode(&named(part)).is_ok(), "facts of file 7, in file 30");
+    for (part, why) in [
+        (SpilledPart { offset: 65, ..part }, "a part in the trailer"),
+        (SpilledPart { bytes: 39, ..part }, "a part too short for a fact"),
+        (SpilledPart { facts: 0, ..part }, "a part of no facts"),
+        (SpilledPart { facts: 51, ..part }, "more facts than bytes"),
+        (SpilledPart { after: Generation(5), ..part }, "a part of which nothing counts"),
+        (SpilledPart { file: FileId(0), ..part }, "facts of file zero"),
+    ] {
+        assert_eq!(kind(&named(part)), ErrorKind::Corruption, "{why}");
+    }
     for (payload, why) in [
         (&[][..], "nothing"),
         (&[VERSION], "no generation"),
         (&[VERSION, 0], "nothing to say"),
         (&[VERSION, 0, 0, 1, 4], "part zero"),
-        (&[VERSION, 0, 5, 1, 4], "an unknown part"),
+        (&[VERSION, 0, 6, 1, 4], "an unknown part"),
+        (&[VERSION, 0, 5, 1, 4], "files merged into none"),
+        (&[VERSION, 0, 4, 1, 4], "a file of facts without bytes"),
         (&[VERSION, 0, 1, 0], "an empty part"),
         (&[VERSION, 0, 1, 1, 0], "file zero"),
         (&[VERSION, 0, 1, 2, 4, 0], "a file twice"),
@@ -124,6 +180,17 @@ fn golden_section() {
     batch.discard(&[Discard { file: FileId(7), upto: Generation(300) }]);
     let sections = batch.encode();
     assert_eq!(sections.len(), 1);
+    let mut edit = FactsEdit::decode(&sections[0].payload).unwrap();
+    let part = |file, offset, facts, after, newest| {
+        let (file, bytes) = (FileId(file), 70);
+        let (after, newest) = (Generation(after), Generation(newest));
+        SpilledPart { file, offset, bytes, facts, after, newest }
+    };
+    let parts = vec![part(7, 64, 4, 300, 302), part(21, 200, 5, 0, 310)];
+    let (id, upto) = (FileId(44), Generation(312));
+    edit.spilled = vec![SpilledFile { id, bytes: 306, checksum: 0xdead_beef, upto, parts }];
+    edit.merged = vec![FileId(31), FileId(38)];
+    let sections = [edit.encode()];
     let payload = &sections[0].payload;
     let mut dump = String::new();
     let mut lines = Annotator::new(payload, &mut dump);
@@ -144,6 +211,17 @@ fn golden_section() {
     lines.field(1, "6 more: file 21");
     lines.field(1 + 2, "1 fact, smallest seq 1004");
     lines.field(2 + 5 + 1, "keyspace 3, key pear: superseded by seq 1004");
+    lines.field(2, "spilled: 1 file");
+    lines.field(1, "file 44");
+    lines.field(2, "of 306 bytes");
+    lines.field(4, "checksum of its parts");
+    lines.field(2 + 1, "facts up to generation 312, 2 parts");
+    lines.field(2 + 2, "file 7: behind the header, 70 bytes, 4 facts");
+    lines.field(1 + 2, "newest 10 generations before, read up to 300");
+    lines.field(2 + 2, "14 more, file 21: 66 bytes further, 70 bytes, 5 facts");
+    lines.field(1 + 1, "newest 2 generations before, nothing read");
+    lines.field(2, "merged: 2 files");
+    lines.field(2, "file 31, 7 more");
     assert!(lines.rest().is_empty());
     assert_eq!(FactsEdit::decode(payload).unwrap().encode(), sections[0]);
     check_golden("facts-section", u32::from(VERSION), payload, &dump);

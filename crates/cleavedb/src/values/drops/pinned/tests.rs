@@ -13,7 +13,7 @@ fn pinned(facts: &[(u64, &[u8], Seq)], sources: &[&[u64]]) -> PinnedFacts {
 fn pin(facts: &Facts, sources: &[&[u64]]) -> PinnedFacts {
     let sources: Vec<Vec<FileId>> =
         sources.iter().map(|files| files.iter().copied().map(FileId).collect()).collect();
-    facts.pin(&sources)
+    facts.pin(&sources).unwrap()
 }
 
 #[test]
