@@ -9,7 +9,6 @@ use crate::base::cursor::{BoxCursor, Cursor};
 use crate::base::entry::{Kind, SEQ_MAX, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::sync::{Arc, Mutex};
-use crate::index::flex::intervals::run::Record;
 
 /// An entry out of its source.
 #[derive(Debug)]
@@ -157,10 +156,4 @@ impl Cursor for FeedCursor {
     fn value(&self) -> &[u8] {
         self.current.as_ref().map_or(&[], |entry| &entry.value)
     }
-}
-
-/// The record of the entry under a cursor.
-pub(super) fn record_of(cursor: &dyn Cursor) -> Record<'_> {
-    let (key, seq, kind, value) = (cursor.key(), cursor.seq(), cursor.kind(), cursor.value());
-    Record { key, seq, kind, value }
 }

@@ -142,19 +142,9 @@ impl Run {
         self.starts.len()
     }
 
-    /// Whether there is none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.starts.is_empty()
-    }
-
     /// The records.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Record<'_>> {
         self.starts.iter().map(|start| self.record_at(*start))
-    }
-
-    /// The bytes as they stand in the space.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
     }
 
     /// Whether they stand there in entry order.
@@ -267,11 +257,6 @@ impl RunBuilder {
         self.bytes.drain(..end as usize);
         self.starts.drain(..count.min(self.starts.len()));
         self.starts.iter_mut().for_each(|start| *start -= end);
-    }
-
-    /// The run of all of them.
-    pub(crate) fn finish(self) -> Result<Run> {
-        Run::decode(self.bytes)
     }
 }
 

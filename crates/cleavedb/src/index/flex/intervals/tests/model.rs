@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use crate::base::entry::KeyspaceId;
 use crate::base::sync::Mutex;
 use crate::index::testing::world::multi_get;
 use crate::index::testing::{naive_read, reading_points};
+use crate::index::{Dead, JobContext, ListenerFactory, Mended};
 use crate::io::memory_disk::{CrashMode, MemoryDisk};
 use crate::io::seeded::Seeded;
 
@@ -96,7 +98,35 @@ fn crashes<T>(disk: &MemoryDisk, seed: u64, run: impl FnOnce() -> T) -> (T, Vec<
     (done, images)
 }
 
+/// Notes what dies in a change that may come to nothing.
+#[derive(Clone, Default)]
+struct Deaths(Arc<Mutex<Vec<(Seq, Kind)>>>);
+
+impl Listener for Deaths {
+    fn dead(&mut self, dead: Dead<'_>) {
+        assert!(dead.seq <= dead.superseded_by);
+        self.0.lock().push((dead.seq, dead.kind));
+    }
+    fn survivor(&mut self, _key: &[u8], _seq: Seq, _handle: &[u8]) -> Option<Mended> {
+        None
+    }
+    fn keeps_tombstone(&mut self, _key: &[u8], _seq: Seq) -> bool {
+        false
+    }
+    fn finish(&mut self) -> Result<Vec<Section>> {
+        Ok(Vec::new())
+    }
+}
+
+impl ListenerFactory for Deaths {
+    fn listener(&self, _keyspace: KeyspaceId) -> Box<dyn Listener> {
+        Box::new(self.clone())
+    }
+}
+
 struct Run {
+    /// Seqs of all that has died.
+    dead: BTreeSet<Seq>,
     world: World,
     disk: MemoryDisk,
     index: Arc<FlexIndex>,
@@ -122,9 +152,11 @@ impl Run {
         let more = batch(&mut self.random, seq);
         let draw = self.random.next();
         let index = Arc::clone(&self.index);
+        let deaths = Deaths::default();
         let (prepared, images) = crashes(&self.disk, draw, || {
             let input = input(more.entries.clone(), more.tombstones.clone(), &self.snapshots);
-            index.apply_flush(input).unwrap()
+            let listener = Box::new(deaths.clone());
+            index.apply_flush(FlushInput { listener, ..input }).unwrap()
         });
         if self.random.chance(20) {
             self.check_images(images, met);
@@ -138,13 +170,34 @@ impl Run {
         self.twin.entries.extend(more.entries);
         self.twin.tombstones.extend(more.tombstones);
         self.index.install(prepared.change).unwrap();
+        self.bury(&deaths);
         met.flushes += 1;
+    }
+
+    /// What dies, dies once; and what did not, is there.
+    fn bury(&mut self, deaths: &Deaths) {
+        for (seq, kind) in deaths.0.lock().drain(..) {
+            // A range delete may have been cut, as the tables of an LSM-tree cut it.
+            let is_first = self.dead.insert(seq) || kind == Kind::RangeDelete;
+            assert!(is_first, "{}: {seq} has died before", self.what);
+        }
+        let view = self.index.view();
+        let entries = entries_of(&*view, KeyRange::default());
+        let tombstones = view.tombstones().unwrap().tombstones();
+        let there = entries.iter().map(|entry| entry.seq);
+        let there: BTreeSet<Seq> = there.chain(tombstones.iter().map(|t| t.seq)).collect();
+        let came = self.twin.entries.iter().map(|entry| entry.seq);
+        let came = came.chain(self.twin.tombstones.iter().map(|tombstone| tombstone.seq));
+        let wanted: BTreeSet<Seq> = came.filter(|seq| !self.dead.contains(seq)).collect();
+        assert_eq!(there, wanted, "{}", self.what);
     }
 
     fn job(&mut self, met: &mut Met) {
         let Some(mut job) = self.index.pick_job() else { return };
         let draw = self.random.next();
-        let context = job_context(&self.snapshots);
+        let deaths = Deaths::default();
+        let context =
+            JobContext { listeners: Arc::new(deaths.clone()), ..job_context(&self.snapshots) };
         let (prepared, images) = crashes(&self.disk, draw, || job.run(&context).unwrap());
         if self.random.chance(30) {
             self.check_images(images, met);
@@ -159,6 +212,7 @@ impl Run {
             self.durable = prepared.sections.clone();
         }
         self.index.install(prepared.change).unwrap();
+        self.bury(&deaths);
     }
 
     fn reopen(&mut self, met: &mut Met) {
@@ -179,7 +233,8 @@ fn run(seed: u64, rounds: u64, met: &mut Met) {
     let index = recover(&world, &[]);
     let (durable, twin, snapshots) = (Vec::new(), Twin::default(), Vec::new());
     let (random, what) = (Seeded::new(seed), String::new());
-    let mut run = Run { world, disk, index, durable, twin, snapshots, random, what };
+    let dead = BTreeSet::new();
+    let mut run = Run { dead, world, disk, index, durable, twin, snapshots, random, what };
     let mut seq = 0;
     let mut views: Vec<(Arc<dyn IndexView>, Twin, Vec<Seq>)> = Vec::new();
     for round in 0..rounds {
