@@ -549,10 +549,7 @@ pub fn no_leaks(store: &Store, world: &World) -> Check {
     // Removal is background work of its own; on a real disk it happens when a thread gets there.
     for _ in 0..200 {
         let settled = world.settle(1000);
-        if settled && files_match(store, world).is_ok() {
-            break;
-        }
-        if world.disk().is_some() {
+        if (settled && files_match(store, world).is_ok()) || world.disk().is_some() {
             break;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -566,12 +563,13 @@ fn files_match(store: &Store, world: &World) -> Check {
         return Err(Violation(format!("unknown file {unknown}")));
     }
     let count = |suffix: &str| names.iter().filter(|name| name.ends_with(suffix)).count();
-    let (tables, saved, buckets) = (count(".tbl"), count(".loc"), count(".dlt"));
+    let tables: usize = [".tbl", ".fxp", ".fxs", ".fxl"].into_iter().map(count).sum();
+    let (saved, buckets) = (count(".loc"), count(".dlt"));
     let stats = store.db.stats();
     let levels = stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
     let named = (levels.map(|level| level.files).sum(), stats.deltas.buckets as usize);
     if (tables, buckets) != named || saved > 1 {
-        let found = format!("{tables} tables and {buckets} buckets on disk, {named:?} in force");
+        let found = format!("{tables} of indexes, {buckets} buckets, {named:?} in force");
         return Err(Violation(format!("{found}, {saved} checkpoints of one locator: {names:?}")));
     }
     // One more may be there, blank.
@@ -595,5 +593,5 @@ fn is_ours(name: &str) -> bool {
     let Some((stem, extension)) = name.split_once('.') else { return fixed.contains(&name) };
     stem.len() >= 6
         && stem.bytes().all(|byte| byte.is_ascii_digit())
-        && matches!(extension, "log" | "tbl" | "val" | "big" | "vtb" | "loc" | "dlt" | "man")
+        && "log tbl val big vtb loc dlt man fxp fxs fxl".split(' ').any(|known| known == extension)
 }

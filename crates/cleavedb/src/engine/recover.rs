@@ -545,8 +545,10 @@ fn described_facts(
 
 /// Whether files of this kind have a number, and are named by the manifest where in force.
 fn is_numbered(kind: FileKind) -> bool {
-    use FileKind::{Bucket, Journal, Manifest, Table, Value, ValueTable};
-    matches!(kind, Bucket | Journal | Table | Manifest | Value | ValueTable)
+    use FileKind::{Bucket, FlexLog, FlexPages, FlexSegment, Journal, Manifest, Table};
+    use FileKind::{Value, ValueTable};
+    let is_flex = matches!(kind, FlexLog | FlexPages | FlexSegment);
+    is_flex || matches!(kind, Bucket | Journal | Table | Manifest | Value | ValueTable)
 }
 
 /// The value files that may hold anything unflushed, as segments of their lane.

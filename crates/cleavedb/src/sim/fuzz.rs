@@ -10,6 +10,7 @@ mod buckets;
 mod directory;
 mod dumps;
 mod facts;
+mod flex_intervals;
 mod flex_pages;
 mod flex_space;
 mod large;
@@ -26,6 +27,7 @@ mod values;
 pub use buckets::bucket;
 pub use directory::open_directory;
 pub use dumps::dump;
+pub use flex_intervals::flex_intervals;
 pub use flex_pages::flex_pages;
 pub use flex_space::{flex_log, flex_segment};
 pub use large::large_value;
@@ -62,6 +64,7 @@ pub const ENTRIES: &[(&str, Entry)] = &[
     ("table_properties", table_properties),
     ("table_tombstones", table_tombstones),
     ("bucket", bucket),
+    ("flex_intervals", flex_intervals),
     ("flex_log", flex_log),
     ("flex_pages", flex_pages),
     ("flex_segment", flex_segment),

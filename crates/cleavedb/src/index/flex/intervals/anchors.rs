@@ -11,8 +11,8 @@
 //! tags of the tree say. An anchor is a bound, not an entry: it stays when the entry goes.
 //!
 //! Plain values that any thread may read. Invariants: A-1 anchors rise strictly, over groups as
-//! well. A-2 what is below the first anchor belongs to the first interval. A-3 no interval is empty,
-//! and no group is.
+//! well. A-2 what is below the first anchor belongs to the first interval. A-3 no interval is
+//! empty, and no group is.
 
 use std::ops::Range;
 
@@ -104,11 +104,6 @@ impl Group {
 
     fn first_anchor(&self) -> &[u8] {
         self.intervals.first().map_or(&[], |interval| &interval.anchor)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        let keys: usize = self.intervals.iter().map(|interval| interval.anchor.len()).sum();
-        size_of::<Self>() + self.intervals.capacity() * size_of::<Interval>() + keys
     }
 }
 
@@ -213,10 +208,11 @@ impl Anchors {
         self.groups.iter().map(|group| group.intervals.len()).sum()
     }
 
-    /// Bytes of memory held, what is shared with others included.
+    /// About the bytes of memory held.
     pub(super) fn memory_bytes(&self) -> usize {
-        let groups: usize = self.groups.iter().map(|group| group.memory_bytes()).sum();
-        groups + self.offsets.capacity() * 16
+        /// What a key takes that is a bound: a prefix of some bytes, and its allocation.
+        const ANCHOR_BYTES: usize = 32;
+        self.len() * (size_of::<Interval>() + ANCHOR_BYTES) + self.groups.len() * size_of::<Group>()
     }
 
     /// Where in the space a group lies, and what was split off from it: their owner's bytes.
@@ -260,7 +256,7 @@ impl Edit<'_> {
 }
 
 /// A directory of these anchors.
-pub(super) fn encode_directory<'a>(
+pub(crate) fn encode_directory<'a>(
     (id, parent): (u64, u64),
     anchors: impl Iterator<Item = &'a [u8]>,
 ) -> Vec<u8> {
@@ -273,20 +269,20 @@ pub(super) fn encode_directory<'a>(
 
 /// A directory, read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Directory {
+pub(crate) struct Directory {
     /// Number of the group.
-    pub(super) id: u64,
+    pub(crate) id: u64,
     /// Number of the group it was split off from; 0 for none.
-    pub(super) parent: u64,
+    pub(crate) parent: u64,
     /// How many edits there are.
-    pub(super) edits: u64,
+    pub(crate) edits: u64,
     /// The anchors that are left.
-    pub(super) anchors: Vec<Box<[u8]>>,
+    pub(crate) anchors: Vec<Box<[u8]>>,
 }
 
 impl Directory {
     /// Reads one. Every byte must have a meaning, and the anchors must rise.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let (id, parent) = (reader.varint()?, reader.varint()?);
         let (mut edits, mut anchors) = (0, Vec::<Box<[u8]>>::new());

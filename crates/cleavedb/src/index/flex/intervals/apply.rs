@@ -18,7 +18,6 @@ use crate::base::merging::MergingCursor;
 use crate::base::sync::atomic::AtomicBool;
 use crate::base::sync::{Arc, Mutex};
 use crate::base::tombstone::Fragments;
-use crate::index::{Listener, WorkReport};
 use crate::index::flex::intervals::anchors::{Interval, separator};
 use crate::index::flex::intervals::cache::IntervalCache;
 use crate::index::flex::intervals::editor::Editor;
@@ -26,6 +25,7 @@ use crate::index::flex::intervals::feed::{Feed, FeedCursor, Portion};
 use crate::index::flex::intervals::run::{Record, Run, RunBuilder, RunCursor};
 use crate::index::flex::intervals::state::Totals;
 use crate::index::stripes::{StripeRule, Survivors};
+use crate::index::{Listener, WorkReport};
 use crate::io::Purpose;
 
 /// Bytes that gather before they are written, in intervals.

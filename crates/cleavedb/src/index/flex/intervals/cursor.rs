@@ -61,7 +61,7 @@ impl FlexCursor {
         }
     }
 
-    /// Opens the interval of this number or the first one of the next group; false if there is none.
+    /// Opens the interval of this number or the next group's first one; false if there is none.
     fn enter(&mut self, place: Place, is_walk: bool) -> Result<bool> {
         self.open = None;
         let source = Arc::clone(&self.source);
@@ -70,7 +70,8 @@ impl FlexCursor {
         while self.ahead.front().is_some_and(|(ahead, _)| *ahead != place) {
             self.ahead.pop_front();
         }
-        let run = match self.ahead.pop_front().map(|(_, run)| run).or_else(|| self.at_hand(&found)) {
+        let run = match self.ahead.pop_front().map(|(_, run)| run).or_else(|| self.at_hand(&found))
+        {
             Some(run) => run,
             None => self.read(&source, found, is_walk)?,
         };

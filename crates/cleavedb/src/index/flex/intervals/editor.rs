@@ -200,9 +200,10 @@ impl<'a> Editor<'a> {
             return Ok(());
         }
         let max = self.limits.group_intervals_max.max(2);
-        let before = self.done.last().filter(|before| {
-            before.intervals.len() + open.group.intervals.len() <= max / 2
-        });
+        let before = self
+            .done
+            .last()
+            .filter(|before| before.intervals.len() + open.group.intervals.len() <= max / 2);
         if let Some(before) = before.cloned() {
             // What is left of two is one again.
             self.done.pop();
@@ -255,7 +256,8 @@ impl<'a> Editor<'a> {
         while let Some(interval) = open.group.intervals.get(number) {
             let bytes = interval.bytes;
             let joined = open.group.intervals.get(number + 1).map(|next| bytes + next.bytes);
-            let is_joined = joined.is_some_and(|joined| joined <= self.limits.interval_bytes_max / 2);
+            let is_joined =
+                joined.is_some_and(|joined| joined <= self.limits.interval_bytes_max / 2);
             if !is_joined || interval.tail > 0 {
                 offset += bytes;
                 number += 1;

@@ -53,7 +53,12 @@ impl Feed {
     }
 
     /// Looks ahead at the entries below `end`, up to these many of them or bytes.
-    pub(super) fn look(&mut self, end: Option<&[u8]>, bytes_max: u64, max: usize) -> Result<Portion> {
+    pub(super) fn look(
+        &mut self,
+        end: Option<&[u8]>,
+        bytes_max: u64,
+        max: usize,
+    ) -> Result<Portion> {
         let mut portion = Portion::default();
         for entry in &self.ahead {
             portion.entries += 1;

@@ -307,7 +307,8 @@ impl FlexJob {
         let mut writer = self.shared.wait_for_writer();
         let view = self.shared.current();
         let prepared = writer.space.checkpoint()?;
-        let report = Applied::default().report("checkpoint", "logical log");
+        let mut report = Applied::default().report("checkpoint", "logical log");
+        report.bytes_written = prepared.page_bytes();
         Ok(self.prepared(writer, self.of_space(&view, prepared), Done::Space, report))
     }
 
@@ -319,8 +320,7 @@ impl FlexJob {
         let Some(first) = tombstones.iter().find(|tombstone| tombstone.seq <= oldest) else {
             return Ok(self.nothing(Done::Tombstones(true)));
         };
-        let range =
-            KeyRange { start: Some(first.start.to_vec()), end: Some(first.end.to_vec()) };
+        let range = KeyRange { start: Some(first.start.to_vec()), end: Some(first.end.to_vec()) };
         self.sweep(context, &range, "range delete", |_, is_same| Done::Tombstones(is_same))
     }
 
@@ -334,8 +334,7 @@ impl FlexJob {
     ) -> Result<Prepared> {
         let mut writer = self.shared.wait_for_writer();
         let view = self.shared.current();
-        let stretch =
-            Stretch::of(&view.source.anchors, range, self.shared.limits.job_bytes_max);
+        let stretch = Stretch::of(&view.source.anchors, range, self.shared.limits.job_bytes_max);
         let mut listener = context.listeners.listener(self.shared.context.keyspace);
         let before = view.tombstones.tombstones();
         let cut = Fragments::build(stretch.cut(before.clone()));
@@ -359,9 +358,8 @@ impl FlexJob {
             self.shared.prepare(&mut writer, &view, work, &mut *listener, |applier| {
                 stretch.anchors.iter().try_for_each(|anchor| applier.tidy(anchor))
             })?;
-        let end = stretch.end.filter(|next| {
-            range.end.as_deref().is_none_or(|end| next.as_slice() < end)
-        });
+        let end =
+            stretch.end.filter(|next| range.end.as_deref().is_none_or(|end| next.as_slice() < end));
         let report = applied.report("compaction", reason);
         let done = done(end, is_same);
         let picked = Some(Arc::clone(&self.picked));

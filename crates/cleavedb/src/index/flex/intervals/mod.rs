@@ -13,7 +13,7 @@
 //! changes by `install` alone. FX-2 a change that is dropped leaves the space as it was. FX-3 who
 //! prepares a flush waits for a job, and a job never waits.
 
-mod anchors;
+pub(crate) mod anchors;
 mod apply;
 mod cache;
 mod cursor;
@@ -48,6 +48,8 @@ use crate::index::{
     WorkReport,
 };
 use crate::io::Purpose;
+
+pub(crate) use open::FlexSizes;
 
 /// Sizes of intervals.
 #[derive(Clone, Copy, Debug)]
@@ -198,7 +200,8 @@ impl Shared {
         let tombstone_bytes = bytes.len() as u64;
         let numbers = (view.state.last_group, writer.last_stamp);
         let space = &mut writer.space;
-        let editor = Editor::new(space, self.limits, &view.source.anchors, tombstone_bytes, numbers);
+        let editor =
+            Editor::new(space, self.limits, &view.source.anchors, tombstone_bytes, numbers);
         let mut applier = Applier {
             editor,
             judge: Judge {

@@ -9,6 +9,7 @@ use crate::base::error::{Error, Result};
 use crate::base::section::{Section, SectionTag};
 use crate::base::sync::{Arc, Condvar, Mutex, RwLock};
 use crate::base::tombstone::{Fragments, RangeTombstone};
+use crate::base::widths::Widths;
 use crate::index::context::IndexContext;
 use crate::index::flex::intervals::anchors::{Anchors, Directory, Group, Interval, Mark};
 use crate::index::flex::intervals::cache::IntervalCache;
@@ -23,6 +24,9 @@ use crate::index::flex::space::{Space, SpaceContext, SpaceLimits};
 use crate::index::flex::tree::TreeWidths;
 use crate::io::Purpose;
 use crate::values::file::OpenFiles;
+
+/// Blocks of tables as a database has them.
+const USUAL_BLOCK_BYTES: u64 = 4096;
 
 /// Segments that one index keeps open.
 const OPEN_FILES_MAX: usize = 256;
@@ -48,6 +52,31 @@ impl FlexSizes {
         tree: TreeWidths::USUAL,
         pages: FileLimits::USUAL,
     };
+
+    /// Those of a database with these widths: where blocks of tables are tiny, so is everything
+    /// here, but for the nodes of the tree, which stay what they were when the tree was made.
+    pub(crate) fn of(widths: &Widths) -> Self {
+        let block_bytes = widths.block_bytes as u64;
+        if block_bytes >= USUAL_BLOCK_BYTES {
+            return Self::USUAL;
+        }
+        Self {
+            intervals: FlexLimits {
+                interval_bytes_max: block_bytes.max(64) * 3 / 2,
+                tail_records_max: 5,
+                fragments_max: 6,
+                group_intervals_max: 4,
+                job_bytes_max: widths.table_bytes,
+            },
+            space: SpaceLimits {
+                segment_blocks: (widths.table_bytes / 1024).clamp(2, 1023),
+                log_bytes_max: widths.table_bytes * 2,
+                garbage_percent_max: SpaceLimits::USUAL.garbage_percent_max,
+            },
+            tree: TreeWidths::USUAL,
+            pages: FileLimits { bytes_min: widths.table_bytes, bytes_max: 4 * widths.table_bytes },
+        }
+    }
 }
 
 /// What stands in a space.
@@ -138,8 +167,12 @@ fn space_context(context: &IndexContext, sizes: &FlexSizes) -> Arc<SpaceContext>
 impl Contents {
     /// Reads what says where things are.
     fn read(space: &Space) -> Result<Self> {
-        let mut contents =
-            Self { tombstones: vec![], tombstone_bytes: 0, anchors: Anchors::default(), last_stamp: 0 };
+        let mut contents = Self {
+            tombstones: vec![],
+            tombstone_bytes: 0,
+            anchors: Anchors::default(),
+            last_stamp: 0,
+        };
         let mut groups: Vec<Arc<Group>> = Vec::new();
         let mut open: Option<(Group, std::vec::IntoIter<Box<[u8]>>)> = None;
         let mut marks = marks(space)?.into_iter().peekable();
@@ -210,9 +243,7 @@ fn group(bytes: &[u8], directory_bytes: u64) -> Result<(Group, std::vec::IntoIte
 }
 
 /// A group, when all its intervals have been met.
-fn finished(
-    open: Option<(Group, std::vec::IntoIter<Box<[u8]>>)>,
-) -> Result<Option<Arc<Group>>> {
+fn finished(open: Option<(Group, std::vec::IntoIter<Box<[u8]>>)>) -> Result<Option<Arc<Group>>> {
     let Some((group, mut rest)) = open else { return Ok(None) };
     match rest.next() {
         Some(_) => Err(Error::corruption("a directory names an interval that is missing")),

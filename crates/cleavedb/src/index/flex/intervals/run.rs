@@ -202,7 +202,9 @@ impl Run {
 
     /// Bytes of memory held.
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.bytes.capacity() + self.starts.capacity() * 4
+        size_of::<Self>()
+            + self.bytes.capacity()
+            + self.starts.capacity() * 4
             + self.fingerprints.capacity() * 2
     }
 }

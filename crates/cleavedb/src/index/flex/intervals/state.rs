@@ -133,3 +133,6 @@ pub(crate) fn decode_tombstones(bytes: &[u8]) -> Result<Vec<RangeTombstone>> {
     }
     Ok(tombstones)
 }
+
+#[cfg(test)]
+mod tests;

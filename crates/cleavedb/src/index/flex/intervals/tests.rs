@@ -1,6 +1,5 @@
 //! The index beside its twin: operations, snapshots, range deletes, jobs, reopening, crashes.
 
-use super::open::FlexSizes;
 use super::*;
 use crate::base::entry::{FileId, Kind, SEQ_MAX};
 use crate::base::names::parse_file_name;

@@ -129,7 +129,8 @@ impl IndexView for FlexView {
         let mut runs: Vec<Option<ValueArc<Run>>> = Vec::with_capacity(wanted.len());
         for (_, _, found) in &wanted {
             let run = found.and_then(|found| self.source.cache.get(found.interval.stamp));
-            let is_asked = missing.last().map(|last| last.offset) == found.map(|found| found.offset);
+            let is_asked =
+                missing.last().map(|last| last.offset) == found.map(|found| found.offset);
             if let Some(found) = found.filter(|_| run.is_none() && !is_asked) {
                 missing.push(found);
             }
@@ -198,6 +199,13 @@ impl IndexView for FlexView {
             covered_entries: if self.tombstones.is_empty() { 0 } else { entries },
             ..IndexSpace::default()
         }
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        /// What an extent takes in the tree, with its share of the nodes.
+        const EXTENT_BYTES: u64 = 8;
+        let extents = self.source.space.tree().extents() * EXTENT_BYTES;
+        extents + self.source.anchors.memory_bytes() as u64
     }
 
     fn verify(&self, sink: &mut dyn VerifySink) {

@@ -60,6 +60,7 @@ impl PageFiles {
         self.all.contains_key(&id)
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// Bytes of all files.
     pub(crate) fn bytes(&self) -> u64 {
         self.all.values().map(|state| state.bytes).sum()

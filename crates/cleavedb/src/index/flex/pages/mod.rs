@@ -91,6 +91,7 @@ impl PageStore {
         }
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// Address of the last published root.
     pub(crate) fn root(&self) -> Option<PageAddress> {
         self.published.as_ref().map(|published| published.root)

@@ -71,6 +71,7 @@ impl PageStore {
         Ok(Self { context: Arc::clone(context), published: Some(published), files, open: None })
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// Reads all of the published checkpoint again and proves it.
     pub(crate) fn verify(&self) -> Result<()> {
         let Some(root) = self.root() else { return Ok(()) };

@@ -51,6 +51,7 @@ impl Draft {
         self.root
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// Pages of nodes that were written.
     pub(crate) fn pages(&self) -> usize {
         self.fresh.len()
@@ -61,6 +62,7 @@ impl Draft {
         self.written_bytes
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// The page files that it needs.
     pub(crate) fn files(&self) -> &PageFiles {
         &self.files

@@ -74,6 +74,9 @@ impl SpaceLimits {
         Self { segment_blocks: 1023, log_bytes_max: 8 << 20, garbage_percent_max: 25 };
 }
 
+/// Files of a log from which a checkpoint is due: each open begins one, however short they are.
+const LOG_FILES_MAX: usize = 8;
+
 /// What a space is given to work with.
 pub(crate) struct SpaceContext {
     /// Disk, limiter and meter.
@@ -140,6 +143,11 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
+    /// Bytes of pages that were written for it.
+    pub(crate) fn page_bytes(&self) -> u64 {
+        self.draft.as_ref().map_or(0, Draft::written_bytes)
+    }
+
     /// What the edit is to name.
     pub(crate) fn state(&self) -> SpaceState {
         self.state
@@ -223,6 +231,7 @@ impl Space {
         &self.tree
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// The last state that was prepared.
     pub(crate) fn state(&self) -> SpaceState {
         self.state
@@ -235,7 +244,8 @@ impl Space {
 
     /// Whether the log is so long that a checkpoint is due.
     pub(crate) fn is_checkpoint_due(&self) -> bool {
-        self.log.bytes() >= self.context.limits.log_bytes_max
+        let is_long = self.log.bytes() >= self.context.limits.log_bytes_max;
+        is_long || self.log.files().len() > LOG_FILES_MAX
     }
 
     /// Files that the published state needs; others of these kinds are of no use after an open.
@@ -259,9 +269,8 @@ impl Space {
         let logs = self.log.files();
         let last = logs.len().saturating_sub(1);
         let bytes = |number: usize| if number == last { self.log.bytes() } else { 0 };
-        let log = |(number, file): (usize, &Arc<LogFile>)| {
-            (FileKind::FlexLog, file.id(), bytes(number))
-        };
+        let log =
+            |(number, file): (usize, &Arc<LogFile>)| (FileKind::FlexLog, file.id(), bytes(number));
         files.extend(logs.iter().enumerate().map(log));
         Pins { files, _pages: self.pages.pins(), _logs: logs.to_vec() }
     }

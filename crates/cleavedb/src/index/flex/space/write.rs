@@ -13,9 +13,7 @@ use crate::index::flex::space::log::Log;
 use crate::index::flex::space::record::Record;
 use crate::index::flex::space::segment::format::place_of;
 use crate::index::flex::space::segment::writer::SegmentWriter;
-use crate::index::flex::space::{
-    Before, Prepared, SegmentState, Segments, Space, SpaceState,
-};
+use crate::index::flex::space::{Before, Prepared, SegmentState, Segments, Space, SpaceState};
 use crate::index::flex::tree::extent::{Extent, Tag};
 use crate::io::Purpose;
 
@@ -34,6 +32,7 @@ impl Space {
         self.update(range, &[], 0)
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// Writes bytes over as many others; at the end, behind them.
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8], owner: u64) -> Result<()> {
         let end = offset.saturating_add(bytes.len() as u64).min(self.tree.length());
@@ -56,6 +55,7 @@ impl Space {
         done
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// Reads a range and writes it again in one piece, tags and all.
     pub(crate) fn defragment(&mut self, range: Range<u64>, owner: u64) -> Result<()> {
         self.check_open()?;

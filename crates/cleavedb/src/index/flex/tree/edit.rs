@@ -14,6 +14,7 @@ use crate::index::flex::tree::extent::{
 use crate::index::flex::tree::splice::splice_root;
 
 impl Tree {
+    #[cfg(any(test, feature = "sim"))]
     /// Does several operations or, if one of them fails, none: whoever has a clone of the tree sees
     /// all of them or nothing.
     pub(crate) fn batch<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
@@ -23,17 +24,20 @@ impl Tree {
         Ok(done)
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// Puts an extent in, at an offset up to the end; what follows is shifted.
     pub(crate) fn insert(&mut self, offset: u64, extent: Extent) -> Result<()> {
         self.replace(offset..offset, &[extent])
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// Puts an extent at the end.
     pub(crate) fn append(&mut self, extent: Extent) -> Result<()> {
         let end = self.length();
         self.replace(end..end, &[extent])
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// Takes a range out, and its tags with it; what follows is shifted back.
     pub(crate) fn collapse(&mut self, range: Range<u64>) -> Result<()> {
         self.replace(range, &[])
@@ -54,6 +58,7 @@ impl Tree {
         }
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// Maps as many bytes as the extent has, from an offset on, to it: an update that shifts
     /// nothing.
     pub(crate) fn overwrite(&mut self, offset: u64, extent: Extent) -> Result<()> {

@@ -128,6 +128,7 @@ impl Leaf {
         self.count as usize
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// Bytes allocated.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.capacity()

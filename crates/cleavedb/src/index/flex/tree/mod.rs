@@ -58,6 +58,7 @@ impl Tree {
         self.extents
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// Bytes allocated for it, what it shares with others included.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.root.memory_bytes()
@@ -70,6 +71,7 @@ impl Tree {
         Some(Placed { offset: start + within, extent })
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// Where a byte stands.
     pub(crate) fn physical(&self, offset: u64) -> Option<u64> {
         let placed = self.find(offset)?;

@@ -99,6 +99,7 @@ impl Node {
         }
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// Bytes allocated for it, and for all below it: what `Arc` puts before a node (two counters),
     /// the node, what it points to.
     pub(super) fn memory_bytes(&self) -> usize {

@@ -29,6 +29,7 @@ impl<'a> Walk<'a> {
         Self { tree, range, ahead: Extents::default(), ahead_start: 0, behind: Vec::new() }
     }
 
+    #[cfg(any(test, feature = "sim"))]
     /// Bytes that were not handed out yet.
     pub(crate) fn rest(&self) -> Range<u64> {
         self.range.clone()

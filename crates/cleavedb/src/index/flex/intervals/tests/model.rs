@@ -38,10 +38,8 @@ fn check(view: &dyn IndexView, twin: &Twin, snapshots: &[Seq], what: &str) {
     let all: BTreeSet<Vec<u8>> = twin.entries.iter().map(|entry| entry.key.clone()).collect();
     let all: Vec<Vec<u8>> = all.into_iter().collect();
     for point in reading_points(snapshots) {
-        let wanted: Vec<_> = all
-            .iter()
-            .map(|key| naive_read(&twin.entries, &twin.tombstones, key, point))
-            .collect();
+        let wanted: Vec<_> =
+            all.iter().map(|key| naive_read(&twin.entries, &twin.tombstones, key, point)).collect();
         for (key, wanted) in all.iter().zip(&wanted) {
             let found = get(view, key, point).unwrap();
             assert_eq!(found, *wanted, "{what}: {} at {point}", key.escape_ascii());
