@@ -176,7 +176,36 @@ impl Form {
         forms.extend(Self::of_strategies());
         forms.extend(Self::with_map());
         forms.extend(Self::of_deltas());
+        forms.extend(Self::of_flex());
         forms
+    }
+
+    /// The Flex index, with each strategy.
+    fn of_flex() -> Vec<Self> {
+        vec![
+            Self::named("flex index", |form| form.index = IndexKind::Flex),
+            Self::named("flex index, novkv, lz4", |form| {
+                form.index = IndexKind::Flex;
+                form.strategy = StrategyKind::Novkv;
+                form.separate_at = Some(8);
+                form.value_compression = Compression::Lz4;
+            }),
+            Self::named("flex index, unified", |form| {
+                form.index = IndexKind::Flex;
+                form.strategy = StrategyKind::Unified;
+                form.separate_at = Some(0);
+            }),
+            Self::named("flex index, wayfinder", |form| {
+                form.index = IndexKind::Flex;
+                form.strategy = StrategyKind::Wayfinder;
+                form.separate_at = Some(8);
+            }),
+            Self::named("flex index, buckets, blocks of 64 bytes", |form| {
+                form.index = IndexKind::Flex;
+                form.deltas = Deltas::Buckets;
+                form.widths.block_bytes = 64;
+            }),
+        ]
     }
 
     /// Forms that keep merge operands in buckets.
@@ -421,6 +450,9 @@ impl Form {
         form.widths.bucket_bytes = *random.pick(&[300, 1 << 10, 16 << 10]);
         form.widths.buckets_max = *random.pick(&[3, 12, 100]);
         form.widths.facts_bytes_max = *random.pick(&[1, 1, 100, 1 << 10, 1 << 20]);
+        if random.chance(1, 3) {
+            form.index = IndexKind::Flex;
+        }
         form
     }
 

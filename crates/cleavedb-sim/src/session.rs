@@ -549,10 +549,7 @@ pub fn no_leaks(store: &Store, world: &World) -> Check {
     // Removal is background work of its own; on a real disk it happens when a thread gets there.
     for _ in 0..200 {
         let settled = world.settle(1000);
-        if settled && files_match(store, world).is_ok() {
-            break;
-        }
-        if world.disk().is_some() {
+        if (settled && files_match(store, world).is_ok()) || world.disk().is_some() {
             break;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -566,13 +563,14 @@ fn files_match(store: &Store, world: &World) -> Check {
         return Err(Violation(format!("unknown file {unknown}")));
     }
     let count = |suffix: &str| names.iter().filter(|name| name.ends_with(suffix)).count();
-    let (saved, found) = (count(".loc"), (count(".tbl"), count(".dlt"), count(".drp")));
+    let tables: usize = [".tbl", ".fxp", ".fxs", ".fxl"].into_iter().map(count).sum();
+    let (saved, found) = (count(".loc"), (tables, count(".dlt"), count(".drp")));
     let stats = store.db.stats();
     let levels = stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
     let (buckets, facts) = (stats.deltas.buckets, stats.collection.facts_files);
     let named = (levels.map(|level| level.files).sum(), buckets as usize, facts as usize);
     if found != named || saved > 1 {
-        let found = format!("{found:?} tables, buckets, facts, {saved} locators on disk");
+        let found = format!("{found:?} of indexes, buckets, facts, {saved} locators on disk");
         return Err(Violation(format!("{found}, {named:?} in force: {names:?}")));
     }
     // One more may be there, blank.
@@ -594,5 +592,7 @@ fn is_ours(name: &str) -> bool {
     let Some((stem, extension)) = name.split_once('.') else { return fixed.contains(&name) };
     stem.len() >= 6
         && stem.bytes().all(|byte| byte.is_ascii_digit())
-        && ["log", "tbl", "val", "big", "vtb", "loc", "dlt", "drp", "man"].contains(&extension)
+        && "log tbl val big vtb loc dlt drp man fxp fxs fxl"
+            .split(' ')
+            .any(|known| known == extension)
 }

@@ -33,6 +33,9 @@ impl SectionTag {
     /// Buckets of deltas added, grown and replaced.
     pub(crate) const DELTAS: Self = Self(10);
 
+    /// The space of a Flex index.
+    pub(crate) const FLEX: Self = Self(11);
+
     /// Whether this build knows the tag: every constant above is listed here.
     pub(crate) fn is_known(self) -> bool {
         matches!(
@@ -47,6 +50,7 @@ impl SectionTag {
                 | Self::STORE
                 | Self::LOCATOR
                 | Self::DELTAS
+                | Self::FLEX
         )
     }
 

@@ -1,5 +1,6 @@
 //! Figures of a running database.
 
+mod collection;
 mod deltas;
 
 use std::collections::BTreeMap;
@@ -403,7 +404,7 @@ impl Stats {
             keyspaces: keyspaces.into_iter().map(|(keyspace, _)| keyspace).collect(),
             values,
             deltas,
-            collection: collection_of(engine),
+            collection: collection::collection_of(engine),
             cache,
             stalls: stalls_of(engine),
             latencies: latencies_of(engine),
@@ -487,35 +488,6 @@ fn locator_of(locating: &Locating) -> LocatorStats {
         hits: locating.hits.load(Relaxed),
         misses: locating.misses.load(Relaxed),
         evicted: figures.evicted.iter().take(2).sum(),
-    }
-}
-
-fn collection_of(engine: &Engine) -> CollectionStats {
-    let (figures, facts) = (&engine.metrics.collection, engine.facts.load());
-    CollectionStats {
-        files_collected: figures.collected.load(Relaxed),
-        files_removed: figures.files_removed.load(Relaxed),
-        files_refused: figures.refused.load(Relaxed),
-        files_waiting: engine.gc.files_waiting(),
-        bytes_read: engine.io.meter.bytes_read(Purpose::Collection),
-        bytes_moved: figures.bytes_moved.load(Relaxed),
-        files_punched: figures.punched.load(Relaxed),
-        bytes_freed: figures.bytes_freed.load(Relaxed),
-        bytes_punched: engine.io.meter.bytes_punched(Purpose::Collection),
-        records_moved: figures.records_moved.load(Relaxed),
-        records_relocated: figures.records_relocated.load(Relaxed),
-        bytes_relocated: figures.bytes_relocated.load(Relaxed),
-        records_dead: figures.records_dead.load(Relaxed),
-        records_held: figures.records_held.load(Relaxed),
-        races_lost: figures.races_lost.load(Relaxed),
-        index_reads: figures.index_reads.load(Relaxed),
-        index_writes: figures.index_writes.load(Relaxed),
-        facts: figures.facts.load(Relaxed),
-        facts_waiting: facts.count(),
-        facts_memory_bytes: facts.memory_bytes(),
-        facts_disk_bytes: facts.disk_bytes(),
-        facts_files: facts.spilled().count() as u64,
-        compactions_asked: figures.compactions_asked.load(Relaxed),
     }
 }
 

@@ -460,7 +460,9 @@ impl Engine {
         let tables = context.table_indexes.memory_bytes() + context.repairs.memory_bytes();
         let locator = self.locating.as_ref().map_or(0, |locating| locating.figures().bytes);
         let map = self.mapping.as_ref().map_or(0, |mapping| mapping.figures().bytes);
-        let tables = tables + self.deltas.memory_bytes();
+        let indexes: u64 =
+            self.view.load().indexes.values().map(|index| index.memory_bytes()).sum();
+        let tables = tables + self.deltas.memory_bytes() + indexes;
         let facts = self.facts.load().memory_bytes() + tables + locator + map;
         let buffers = self.iterator_bytes() + self.background_bytes() + lane + facts;
         let taken = memtables + self.tables.memory_bytes() + buffers;
@@ -566,7 +568,7 @@ impl Engine {
         let of_buckets =
             of_buckets.map(|deltas| (deltas, deltas.request_collection(keyspace.id, &range)));
         let orders = self.orders_values(keyspace);
-        self.relocation_full.store(false, Ordering::Release);
+        self.scattered.found_full.store(false, Ordering::Release);
         let ticket = keyspace.index.request_compaction(range, orders);
         self.schedule();
         self.wait_with_retries(None, || {

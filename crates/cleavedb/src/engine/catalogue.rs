@@ -188,6 +188,7 @@ impl KeyspaceEdit {
         let index = match reader.u8()? {
             1 => IndexKind::Lsm,
             2 => IndexKind::Naive,
+            3 => IndexKind::Flex,
             other => {
                 let message = format!("keyspace '{name}' has an index of unknown kind {other}");
                 return Err(Error::new(ErrorKind::Unsupported, message));

@@ -73,7 +73,9 @@ impl Described {
                         LocatorEdit::Saved(saved) => Some(saved),
                     }
                 }
-                SectionTag::LSM | SectionTag::NAIVE => state.apply_index(section)?,
+                SectionTag::LSM | SectionTag::NAIVE | SectionTag::FLEX => {
+                    state.apply_index(section)?;
+                }
                 _ => {}
             }
         }
@@ -126,6 +128,7 @@ impl Described {
         };
         let kind = match section.tag {
             SectionTag::LSM => IndexKind::Lsm,
+            SectionTag::FLEX => IndexKind::Flex,
             _ => IndexKind::Naive,
         };
         if settings.index != kind {

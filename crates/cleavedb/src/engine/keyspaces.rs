@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::engine::catalogue::{KeyspaceEdit, KeyspaceState, check_name};
 use crate::engine::settings::{Deltas, IndexKind, KeyspaceSettings};
 use crate::engine::state::{Draft, Publication};
+use crate::index::flex::intervals::{FlexIndex, FlexSizes};
 use crate::index::lsm::LsmIndex;
 use crate::index::naive::NaiveIndex;
 use crate::index::{CursorOptions, IndexContext, IndexView, KeyRange, OrderedIndex};
@@ -27,6 +28,10 @@ impl IndexKind {
         Ok(match self {
             Self::Lsm => LsmIndex::recover(context, sections)?,
             Self::Naive => NaiveIndex::recover(context, sections)?,
+            Self::Flex => {
+                let sizes = FlexSizes::of(&context.widths);
+                FlexIndex::recover(context, &sizes, sections)?
+            }
         })
     }
 }

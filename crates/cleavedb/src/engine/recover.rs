@@ -103,7 +103,7 @@ impl Engine {
         let state = Described::from_edits(recovered.edits).map_err(|e| e.in_file(dir))?;
         check_strategy(state.strategy, &settings).map_err(|e| e.in_file(dir))?;
         let next_file_id = state.engine.next_file_id;
-        let engine = Self::build(io, dir, settings, widths, recovered.uuid, state, manifest)?;
+        let engine = Self::build(io, dir, (settings, widths), recovered.uuid, state, manifest)?;
         engine.manifest_bytes.store(recovered.bytes, Ordering::Relaxed);
         engine.check_files(recovered.manifest_id, next_file_id)?;
         engine.refuse_lost_segments()?;
@@ -154,8 +154,7 @@ impl Engine {
     fn build(
         io: Io,
         dir: &Path,
-        settings: Settings,
-        widths: Widths,
+        (settings, widths): (Settings, Widths),
         uuid: [u8; 16],
         state: Described,
         manifest: Option<Manifest>,
@@ -192,7 +191,6 @@ impl Engine {
             value_tail: TailBuffer::new(widths.value_tail_bytes),
             value_context,
             scattered: Scattered::default(),
-            relocation_full: AtomicBool::new(false),
             strategy: state.strategy.strategy(),
             strategy_kind: state.strategy,
             manifest: Mutex::new(manifest),
@@ -551,8 +549,10 @@ fn described_facts(
 
 /// Whether files of this kind have a number, and are named by the manifest where in force.
 fn is_numbered(kind: FileKind) -> bool {
-    use FileKind::{Bucket, Facts, Journal, Manifest, Table, Value, ValueTable};
-    matches!(kind, Bucket | Facts | Journal | Table | Manifest | Value | ValueTable)
+    use FileKind::{Bucket, Facts, FlexLog, FlexPages, FlexSegment, Journal, Manifest, Table};
+    use FileKind::{Value, ValueTable};
+    let is_flex = matches!(kind, FlexLog | FlexPages | FlexSegment);
+    is_flex || matches!(kind, Bucket | Facts | Journal | Table | Manifest | Value | ValueTable)
 }
 
 /// The value files that may hold anything unflushed, as segments of their lane.

@@ -336,7 +336,7 @@ impl Engine {
         if let Err(error) = outcome {
             if error.kind() == ErrorKind::NoSpace {
                 mark!("relocation_found_full");
-                self.relocation_full.store(true, Ordering::Release);
+                self.scattered.found_full.store(true, Ordering::Release);
             }
             return;
         }
@@ -356,6 +356,6 @@ impl Engine {
     }
 
     pub(crate) fn relocation_found_full(&self) -> bool {
-        self.relocation_full.load(Ordering::Acquire)
+        self.scattered.found_full.load(Ordering::Acquire)
     }
 }

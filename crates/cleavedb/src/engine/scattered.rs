@@ -2,14 +2,15 @@
 //! it takes to put the values in order, that is done, without anybody asking (ski rental: at most
 //! twice what would have been spent by one who knew the future).
 //!
-//! Invariants: SC-1 a keyspace is compacted for this at most once for each entry's worth of needless
-//! reads. SC-2 nothing is asked for while the last such compaction is under way, nor after one met a
-//! full disk.
+//! Invariants: SC-1 a keyspace is compacted for this at most once for each entry's worth of
+//! needless reads. SC-2 nothing is asked for while the last such compaction is under way, nor after
+//! one met a full disk.
 
 use std::collections::BTreeMap;
 
 use crate::base::entry::KeyspaceId;
 use crate::base::marks::mark;
+use crate::base::sync::atomic::AtomicBool;
 use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
@@ -23,6 +24,8 @@ const READS_MIN: u64 = 512;
 #[derive(Default)]
 pub(crate) struct Scattered {
     by_keyspace: Mutex<BTreeMap<KeyspaceId, Paid>>,
+    /// Set once a compaction that put values in order met a full disk, until somebody asks for one.
+    pub(crate) found_full: AtomicBool,
 }
 
 /// What scans of one keyspace have paid since its values were last put in order.

@@ -29,6 +29,8 @@ pub enum IndexKind {
     Lsm = 1,
     /// One sorted run, rewritten at each flush: the oracle of tests, slow by design.
     Naive = 2,
+    /// Entries in order in a flexible address space, changed in place.
+    Flex = 3,
 }
 
 /// Where a keyspace keeps its merge operands. On disk: never renumber.

@@ -80,8 +80,6 @@ pub(crate) struct Engine {
     pub(crate) value_context: Arc<ValueContext>,
     /// What scans have paid for values that stand apart.
     pub(crate) scattered: Scattered,
-    /// Set once a compaction that put values in order met a full disk, until it is asked for again.
-    pub(crate) relocation_full: AtomicBool,
     /// How separated values are kept.
     pub(crate) strategy: Arc<dyn Strategy>,
     /// Which one that is.

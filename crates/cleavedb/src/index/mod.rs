@@ -1,4 +1,4 @@
-//! The ordered structure over entries of one keyspace: trait, LSM-tree, and the naive twin.
+//! The ordered structure over entries of one keyspace: trait, LSM-tree, Flex, and the naive twin.
 //!
 //! Invariants: X1 an index never publishes anything by itself: it prepares an edit, the engine
 //! makes the edit durable and then calls [`OrderedIndex::install`], in manifest order. X2 a view
@@ -19,7 +19,6 @@ use crate::base::tombstone::{Fragments, RangeTombstone};
 use crate::io::Purpose;
 
 pub(crate) mod context;
-#[cfg_attr(not(test), expect(dead_code, reason = "the index that uses it comes next"))]
 pub(crate) mod flex;
 pub(crate) mod lsm;
 pub(crate) mod naive;
@@ -323,6 +322,10 @@ pub(crate) trait IndexView: Send + Sync {
     fn largest_seq(&self) -> Seq;
     /// Shape and size.
     fn space(&self) -> IndexSpace;
+    /// About the bytes of memory that it holds for good, what tables and blocks take left out.
+    fn memory_bytes(&self) -> u64 {
+        0
+    }
     /// Checks every byte and every invariant of this view.
     fn verify(&self, sink: &mut dyn VerifySink);
 }
@@ -356,7 +359,7 @@ pub(crate) trait OrderedIndex: Send + Sync {
     fn retire(&self);
 }
 
-/// The keyspace that a section of an index (LSM or naive) belongs to.
+/// The keyspace that a section of an index (LSM, Flex or naive) belongs to.
 pub(crate) fn section_keyspace(section: &Section) -> Result<KeyspaceId> {
     Reader::new(&section.payload).u32().map(KeyspaceId)
 }

@@ -463,6 +463,11 @@ impl SegmentWriter {
         Arc::clone(&self.file)
     }
 
+    /// The part that is acknowledged so far: what a successor names if nothing else comes to count.
+    pub(crate) fn good_part(&self) -> Sealed {
+        Sealed { id: self.id, bytes: self.tail, checksum: self.checksum.value() }
+    }
+
     /// Ends the segment: cuts the preallocated space, syncs, and says what the file is now.
     pub(crate) fn seal(self) -> Result<Sealed> {
         if self.broken {
@@ -475,7 +480,7 @@ impl SegmentWriter {
                 .map_err(|e| Error::io("cutting a log segment to length", &self.path, e))?;
         }
         self.file.sync_data().map_err(|e| Error::io("syncing a log segment", &self.path, e))?;
-        Ok(Sealed { id: self.id, bytes: self.tail, checksum: self.checksum.value() })
+        Ok(self.good_part())
     }
 
     /// Acknowledged bytes: header and whole frames.

@@ -66,6 +66,7 @@ fn section_name(tag: SectionTag) -> String {
         SectionTag::KEYSPACES => "keyspaces".to_owned(),
         SectionTag::LSM => "lsm".to_owned(),
         SectionTag::NAIVE => "naive index".to_owned(),
+        SectionTag::FLEX => "flex index".to_owned(),
         SectionTag::JOURNAL => "journal".to_owned(),
         SectionTag::FACTS => "facts".to_owned(),
         SectionTag::VALUES => "values".to_owned(),

@@ -1,7 +1,9 @@
-//! What shares the block cache's one budget: blocks of tables, and values read one by one from
-//! value files. Plain data. Files of both kinds take their numbers from one sequence, so a key of
-//! the cache is never that of a block and of a value.
+//! What shares the block cache's one budget: blocks of tables, values read one by one from value
+//! files, and what other indexes keep of theirs. Plain data. All of them take their numbers from
+//! one sequence, so a key of the cache is never that of two kinds.
 
+use std::any::Any;
+use std::fmt::Debug;
 // A `Value` is handed to users, and it is outside what the model checker watches.
 use std::sync::Arc as ValueArc;
 
@@ -9,13 +11,21 @@ use crate::base::entry::{KeyspaceId, Seq};
 use crate::base::value::Value;
 use crate::memory::cache::Cached;
 
-/// A block, or a value.
+/// What an index keeps in the cache that this layer knows nothing of.
+pub(crate) trait Resident: Any + Send + Sync + Debug {
+    /// Memory held in bytes; constant over its life.
+    fn memory_bytes(&self) -> u64;
+}
+
+/// A block, a value, or something else.
 #[derive(Clone, Debug)]
 pub(crate) enum CacheEntry<B> {
     /// A block of a table.
     Block(B),
     /// A value out of a value file.
     Value(ValueArc<CachedValue>),
+    /// What its owner knows.
+    Resident(ValueArc<dyn Resident>),
 }
 
 /// A value whose record proved itself, with what the record said it is of.
@@ -40,15 +50,26 @@ impl<B> CacheEntry<B> {
     pub(crate) fn into_block(self) -> Option<B> {
         match self {
             Self::Block(block) => Some(block),
-            Self::Value(_) => None,
+            Self::Value(_) | Self::Resident(_) => None,
         }
     }
 
     /// The value, if it is one.
     pub(crate) fn into_value(self) -> Option<ValueArc<CachedValue>> {
         match self {
-            Self::Block(_) => None,
+            Self::Block(_) | Self::Resident(_) => None,
             Self::Value(value) => Some(value),
+        }
+    }
+
+    /// What an owner of this type keeps, if it is that.
+    pub(crate) fn into_resident<T: Resident>(self) -> Option<ValueArc<T>> {
+        match self {
+            Self::Block(_) | Self::Value(_) => None,
+            Self::Resident(resident) => {
+                let any: ValueArc<dyn Any + Send + Sync> = resident;
+                any.downcast().ok()
+            }
         }
     }
 }
@@ -61,6 +82,7 @@ impl<B: Cached> Cached for CacheEntry<B> {
                 let held = value.value.held_bytes() + value.key.len();
                 (held + size_of::<CachedValue>() + 4 * size_of::<usize>()) as u64
             }
+            Self::Resident(resident) => resident.memory_bytes(),
         }
     }
 }

@@ -11,6 +11,7 @@ mod directory;
 mod dumps;
 mod facts;
 mod facts_file;
+mod flex_intervals;
 mod flex_pages;
 mod flex_space;
 mod large;
@@ -28,6 +29,7 @@ pub use buckets::bucket;
 pub use directory::open_directory;
 pub use dumps::dump;
 pub use facts_file::facts_file;
+pub use flex_intervals::flex_intervals;
 pub use flex_pages::flex_pages;
 pub use flex_space::{flex_log, flex_segment};
 pub use large::large_value;
@@ -65,6 +67,7 @@ pub const ENTRIES: &[(&str, Entry)] = &[
     ("table_tombstones", table_tombstones),
     ("bucket", bucket),
     ("facts_file", facts_file),
+    ("flex_intervals", flex_intervals),
     ("flex_log", flex_log),
     ("flex_pages", flex_pages),
     ("flex_segment", flex_segment),

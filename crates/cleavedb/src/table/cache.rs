@@ -91,6 +91,11 @@ impl TableCache {
         }
     }
 
+    /// The cache that blocks of tables are in.
+    pub(crate) fn blocks(&self) -> &Arc<BlockCache> {
+        &self.blocks
+    }
+
     /// The path of a table.
     pub(crate) fn path(&self, file: FileId) -> PathBuf {
         self.directory.join(file_name(FileKind::Table, file))

@@ -244,7 +244,7 @@ impl TableReader {
         match self.cache.get_or_load(&key, load)? {
             CacheEntry::Block(block) => Ok(block),
             // No file is both a table and a value file.
-            CacheEntry::Value(_) => self.read_block(extent, purpose),
+            CacheEntry::Value(_) | CacheEntry::Resident(_) => self.read_block(extent, purpose),
         }
     }
 

@@ -7,7 +7,7 @@ use quick_cache::sync::{Cache, DefaultLifecycle, GuardResult};
 use quick_cache::{DefaultHashBuilder, Weighter};
 
 pub(crate) use arc_swap::ArcSwap;
-pub(crate) use parking_lot::{Condvar, Mutex, RwLock};
+pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic;
 

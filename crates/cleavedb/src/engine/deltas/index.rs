@@ -231,6 +231,10 @@ impl IndexView for BucketedView {
         self.index.space()
     }
 
+    fn memory_bytes(&self) -> u64 {
+        self.index.memory_bytes()
+    }
+
     fn verify(&self, sink: &mut dyn VerifySink) {
         self.index.verify(sink);
     }

@@ -1,7 +1,8 @@
-//! The Flex index: all entries kept sorted in a flexible address space. So far only the tree that
-//! maps the space to where its bytes stand, its pages on disk, and the space itself; nothing uses
-//! them yet.
+//! The Flex index: all entries kept sorted in a flexible address space: the tree that maps the
+//! space to where its bytes stand, its pages on disk, the space itself, and the intervals of
+//! entries in it.
 
+pub(crate) mod intervals;
 pub(crate) mod pages;
 pub(crate) mod space;
 pub(crate) mod tree;

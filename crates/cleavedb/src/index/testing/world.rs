@@ -74,7 +74,10 @@ impl World {
     pub(crate) fn on(disk: Arc<dyn Disk>) -> Self {
         let io = Io::simulated(disk);
         let dir = PathBuf::from("/db");
-        io.disk.create_dir(&dir).unwrap();
+        if io.disk.read_dir(&dir).is_err() {
+            io.disk.create_dir(&dir).unwrap();
+            io.disk.sync_dir(std::path::Path::new("/")).unwrap();
+        }
         let blocks = Arc::new(BlockCache::new(64 << 10));
         let tables = TableCache::new(&io, dir.clone(), [3; 16], &blocks, 8, 1 << 20, false);
         Self {

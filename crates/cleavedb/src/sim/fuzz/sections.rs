@@ -53,6 +53,10 @@ pub fn manifest_sections(data: &[u8]) -> bool {
             let Ok(edit) = DecodedEdit::decode(&section) else { return false };
             assert_eq!(DecodedEdit::decode(&edit.encode()).ok(), Some(edit));
         }
+        SectionTag::FLEX => {
+            let section = [&[4], payload].concat();
+            return super::flex_intervals(&section);
+        }
         _ => return false,
     }
     true

@@ -40,6 +40,7 @@ pub fn seeds() -> Vec<Seed> {
         Ok(())
     };
     let flex = |all: &mut Vec<Seed>| {
+        all.extend(super::flex_intervals::seeds());
         all.extend(super::flex_pages::seeds()?);
         all.extend(super::flex_space::seeds()?);
         Ok(())

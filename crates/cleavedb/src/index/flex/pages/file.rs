@@ -100,7 +100,7 @@ impl PageFile {
     }
 
     /// No durable checkpoint needs the file any more: it goes away with its last holder.
-    pub(super) fn doom(&self) {
+    pub(in crate::index::flex) fn doom(&self) {
         self.doomed.store(true, Ordering::Release);
     }
 }

@@ -61,6 +61,7 @@ impl PageFiles {
     }
 
     /// Bytes of all files.
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         self.all.values().map(|state| state.bytes).sum()
     }

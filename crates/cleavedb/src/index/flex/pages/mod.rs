@@ -92,6 +92,7 @@ impl PageStore {
     }
 
     /// Address of the last published root.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn root(&self) -> Option<PageAddress> {
         self.published.as_ref().map(|published| published.root)
     }

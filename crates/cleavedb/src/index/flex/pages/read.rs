@@ -72,6 +72,7 @@ impl PageStore {
     }
 
     /// Reads all of the published checkpoint again and proves it.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn verify(&self) -> Result<()> {
         let Some(root) = self.root() else { return Ok(()) };
         load(&self.context, root, Purpose::Verify).map(drop)

@@ -52,6 +52,7 @@ impl Draft {
     }
 
     /// Pages of nodes that were written.
+    #[cfg(test)]
     pub(crate) fn pages(&self) -> usize {
         self.fresh.len()
     }
@@ -62,6 +63,7 @@ impl Draft {
     }
 
     /// The page files that it needs.
+    #[cfg(test)]
     pub(crate) fn files(&self) -> &PageFiles {
         &self.files
     }

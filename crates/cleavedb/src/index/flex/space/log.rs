@@ -93,6 +93,14 @@ impl Drop for LogFile {
     }
 }
 
+/// Where a log stood before a group.
+pub(super) struct Position {
+    files: usize,
+    before: Option<Sealed>,
+    group: u64,
+    bytes: u64,
+}
+
 /// The log of one space since its last checkpoint.
 pub(crate) struct Log {
     context: Arc<SpaceContext>,
@@ -134,6 +142,23 @@ impl Log {
     /// Its files, oldest first.
     pub(crate) fn files(&self) -> &[Arc<LogFile>] {
         &self.files
+    }
+
+    /// Where it stands.
+    pub(super) fn position(&self) -> Position {
+        let before = self.writer.as_ref().map(SegmentWriter::good_part).or(self.before);
+        Position { files: self.files.len(), before, group: self.group, bytes: self.bytes }
+    }
+
+    /// Takes back what was appended since then: it goes on in a new file behind the part that
+    /// counts.
+    pub(super) fn withdraw(&mut self, position: Position) {
+        if position.group != self.group {
+            self.writer = None;
+            self.files.truncate(position.files);
+            (self.before, self.group) = (position.before, position.group);
+            self.bytes = position.bytes;
+        }
     }
 
     /// Appends a group and makes it durable. A failure that leaves the log as it was, such as a

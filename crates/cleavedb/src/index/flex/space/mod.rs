@@ -41,13 +41,15 @@ use crate::base::codec::Reader;
 use crate::base::entry::FileId;
 use crate::base::error::{Error, Result};
 use crate::base::file_ids::FileIds;
+use crate::base::names::FileKind;
 use crate::base::obsolete::ObsoleteFiles;
 use crate::base::sync::Arc;
+use crate::index::flex::pages::file::PageFile;
 use crate::index::flex::pages::format::{Owner, PageAddress};
 use crate::index::flex::pages::{Draft, PageContext, PageStore};
-use crate::index::flex::space::log::{Log, LogEnd};
+use crate::index::flex::space::log::{Log, LogEnd, LogFile, Position};
 use crate::index::flex::space::segment::Segment;
-use crate::index::flex::space::segment::format::SPAN_BYTES;
+use crate::index::flex::space::segment::format::{BLOCK_BYTES, DATA_BYTES, SPAN_BYTES};
 use crate::index::flex::space::segment::writer::SegmentWriter;
 use crate::index::flex::tree::{Tree, TreeWidths};
 use crate::io::Io;
@@ -71,6 +73,9 @@ impl SpaceLimits {
     pub(crate) const USUAL: Self =
         Self { segment_blocks: 1023, log_bytes_max: 8 << 20, garbage_percent_max: 25 };
 }
+
+/// Files of a log from which a checkpoint is due: each open begins one, however short they are.
+const LOG_FILES_MAX: usize = 8;
 
 /// What a space is given to work with.
 pub(crate) struct SpaceContext {
@@ -123,6 +128,14 @@ impl SpaceState {
     }
 }
 
+/// Files that stay while this lives.
+pub(crate) struct Pins {
+    /// Kind, number and bytes of each.
+    pub(crate) files: Vec<(FileKind, FileId, u64)>,
+    _pages: Vec<Arc<PageFile>>,
+    _logs: Vec<Arc<LogFile>>,
+}
+
 /// A state that is durable and that nothing names yet.
 pub(crate) struct Prepared {
     state: SpaceState,
@@ -130,10 +143,23 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
+    /// Bytes of pages that were written for it.
+    pub(crate) fn page_bytes(&self) -> u64 {
+        self.draft.as_ref().map_or(0, Draft::written_bytes)
+    }
+
     /// What the edit is to name.
     pub(crate) fn state(&self) -> SpaceState {
         self.state
     }
+}
+
+/// What a group found, until it is published.
+struct Before {
+    tree: Tree,
+    changes: BTreeMap<FileId, i64>,
+    state: SpaceState,
+    log: Position,
 }
 
 /// Segments by number.
@@ -171,6 +197,8 @@ pub(crate) struct Space {
     state: SpaceState,
     /// A prepared state has not been published.
     is_waiting: bool,
+    /// What taking back a prepared group needs.
+    before: Option<Before>,
 }
 
 impl Space {
@@ -194,6 +222,7 @@ impl Space {
             pages: PageStore::new(&context.pages),
             state: SpaceState::default(),
             is_waiting: false,
+            before: None,
         })
     }
 
@@ -203,6 +232,7 @@ impl Space {
     }
 
     /// The last state that was prepared.
+    #[cfg(test)]
     pub(crate) fn state(&self) -> SpaceState {
         self.state
     }
@@ -214,7 +244,8 @@ impl Space {
 
     /// Whether the log is so long that a checkpoint is due.
     pub(crate) fn is_checkpoint_due(&self) -> bool {
-        self.log.bytes() >= self.context.limits.log_bytes_max
+        let is_long = self.log.bytes() >= self.context.limits.log_bytes_max;
+        is_long || self.log.files().len() > LOG_FILES_MAX
     }
 
     /// Files that the published state needs; others of these kinds are of no use after an open.
@@ -222,6 +253,26 @@ impl Space {
         let segments = self.segments.keys().copied();
         let pages = self.pages.files().iter().map(|(id, _)| id);
         segments.chain(pages).chain(self.log.files().iter().map(|file| file.id())).collect()
+    }
+
+    /// The files of the published state with the bytes that they had, and what keeps them, beside
+    /// the segments, which a view keeps.
+    pub(crate) fn pins(&self) -> Pins {
+        let segment = |(id, state): (&FileId, &SegmentState)| {
+            let bytes = (state.bytes.div_ceil(DATA_BYTES) + 1) * BLOCK_BYTES;
+            (FileKind::FlexSegment, *id, bytes)
+        };
+        let mut files: Vec<_> = self.segments.iter().map(segment).collect();
+        let pages = self.pages.files().iter();
+        files.extend(pages.map(|(id, state)| (FileKind::FlexPages, id, state.bytes)));
+        // The log is short: its bytes count as those of its newest file.
+        let logs = self.log.files();
+        let last = logs.len().saturating_sub(1);
+        let bytes = |number: usize| if number == last { self.log.bytes() } else { 0 };
+        let log =
+            |(number, file): (usize, &Arc<LogFile>)| (FileKind::FlexLog, file.id(), bytes(number));
+        files.extend(logs.iter().enumerate().map(log));
+        Pins { files, _pages: self.pages.pins(), _logs: logs.to_vec() }
     }
 
     /// What the space is as of the last group, for readers.

@@ -34,6 +34,45 @@ impl View {
     pub(crate) fn read(&self, range: Range<u64>, purpose: Purpose) -> Result<Vec<u8>> {
         read(&self.tree, range, purpose, |id| self.segments.get(&id).cloned())
     }
+
+    /// The bytes of each range: all their fragments are asked for at once.
+    pub(crate) fn read_many(
+        &self,
+        ranges: &[Range<u64>],
+        purpose: Purpose,
+    ) -> Result<Vec<Vec<u8>>> {
+        let (mut parts, mut reads) = (Vec::new(), Vec::new());
+        for (number, range) in ranges.iter().enumerate() {
+            for (physical, bytes) in runs(&self.tree, range.clone())? {
+                let (id, position) = place_of(physical);
+                let segment = self.segments.get(&id).ok_or_else(|| missing(id))?;
+                let read = segment.batched(position, bytes, purpose)?;
+                parts.push((number, segment, position, bytes, read.is_some()));
+                reads.extend(read);
+            }
+        }
+        match (reads.as_mut_slice(), parts.first()) {
+            // A lone read needs no ring.
+            ([read], _) => read.result = read.file.read_exact_at(&mut read.buffer, read.offset),
+            (reads, Some((_, segment, ..))) if !reads.is_empty() => {
+                segment.io().disk.read_batch(reads);
+                segment.io().meter.batch_submitted();
+            }
+            _ => {}
+        }
+        let mut reads = reads.into_iter();
+        let mut out: Vec<Vec<u8>> = ranges.iter().map(|_| Vec::new()).collect();
+        for (number, segment, position, bytes, is_batched) in parts {
+            let Some(out) = out.get_mut(number) else { continue };
+            match is_batched.then(|| reads.next()).flatten() {
+                Some(read) => {
+                    segment.take_blocks(read, position, position + bytes, purpose, out)?;
+                }
+                None => segment.read(position, bytes, purpose, out)?,
+            }
+        }
+        Ok(out)
+    }
 }
 
 impl Space {
@@ -51,6 +90,17 @@ fn read(
     purpose: Purpose,
     find: impl Fn(FileId) -> Option<Arc<Segment>>,
 ) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    for (physical, bytes) in runs(tree, range)? {
+        let (id, position) = place_of(physical);
+        let segment = find(id).ok_or_else(|| missing(id))?;
+        segment.read(position, bytes, purpose, &mut out)?;
+    }
+    Ok(out)
+}
+
+/// Where a range stands: pieces that stand together are one.
+fn runs(tree: &Tree, range: Range<u64>) -> Result<Vec<(u64, u64)>> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
     for piece in tree.walk(range)? {
         let (physical, length) = (piece.extent.physical, u64::from(piece.extent.length));
@@ -63,13 +113,9 @@ fn read(
             _ => runs.push((physical, length)),
         }
     }
-    let mut out = Vec::new();
-    for (physical, bytes) in runs {
-        let (id, position) = place_of(physical);
-        let segment = find(id).ok_or_else(|| {
-            Error::corruption(format!("the space leads to segment {id}, which it does not have"))
-        })?;
-        segment.read(position, bytes, purpose, &mut out)?;
-    }
-    Ok(out)
+    Ok(runs)
+}
+
+fn missing(id: FileId) -> Error {
+    Error::corruption(format!("the space leads to segment {id}, which it does not have"))
 }

@@ -3,6 +3,7 @@
 //! Run by the one writer. An operation writes its data, changes the tree and notes a record; a
 //! failure takes back the whole group in the making (SP-3).
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::base::entry::FileId;
@@ -12,7 +13,7 @@ use crate::index::flex::space::log::Log;
 use crate::index::flex::space::record::Record;
 use crate::index::flex::space::segment::format::place_of;
 use crate::index::flex::space::segment::writer::SegmentWriter;
-use crate::index::flex::space::{Prepared, SegmentState, Segments, Space, SpaceState};
+use crate::index::flex::space::{Before, Prepared, SegmentState, Segments, Space, SpaceState};
 use crate::index::flex::tree::extent::{Extent, Tag};
 use crate::io::Purpose;
 
@@ -32,6 +33,7 @@ impl Space {
     }
 
     /// Writes bytes over as many others; at the end, behind them.
+    #[cfg(test)]
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8], owner: u64) -> Result<()> {
         let end = offset.saturating_add(bytes.len() as u64).min(self.tree.length());
         self.update(offset..end.max(offset), bytes, owner)
@@ -54,6 +56,7 @@ impl Space {
     }
 
     /// Reads a range and writes it again in one piece, tags and all.
+    #[cfg(test)]
     pub(crate) fn defragment(&mut self, range: Range<u64>, owner: u64) -> Result<()> {
         self.check_open()?;
         let tags: Vec<(u64, Tag)> = self
@@ -178,6 +181,7 @@ impl Space {
             self.roll_back();
             return Err(error);
         }
+        let (state, log) = (self.state, self.log.position());
         if !self.group.is_empty() {
             match self.log.append(&self.group) {
                 Ok(end) => self.state.log = Some(end),
@@ -188,12 +192,10 @@ impl Space {
             }
         }
         self.group.clear();
-        self.committed = self.tree.clone();
-        for (id, change) in std::mem::take(&mut self.changes) {
-            if let Some(state) = self.segments.get_mut(&id) {
-                state.live_bytes = state.live_bytes.saturating_add_signed(change);
-            }
-        }
+        let tree = std::mem::replace(&mut self.committed, self.tree.clone());
+        let changes = std::mem::take(&mut self.changes);
+        self.count_live(&changes, 1);
+        self.before = Some(Before { tree, changes, state, log });
         self.show_segments();
         self.is_waiting = true;
         Ok(Prepared { state: self.state, draft: None })
@@ -216,6 +218,35 @@ impl Space {
         Ok(Prepared { state, draft: Some(draft) })
     }
 
+    /// Takes back a state that no edit will name: everything is as it was published last. What was
+    /// written stays behind the ends that count, or goes with its files.
+    pub(crate) fn withdraw(&mut self, prepared: Prepared) {
+        drop(prepared);
+        self.is_waiting = false;
+        let Some(before) = self.before.take() else { return };
+        self.committed = before.tree;
+        self.count_live(&before.changes, -1);
+        self.state = before.state;
+        self.log.withdraw(before.log);
+        self.roll_back();
+        self.drop_dead_segments();
+    }
+
+    /// The space is gone, durably: all its files go with their last holder.
+    pub(crate) fn retire(&self) {
+        self.segments.values().for_each(|state| state.segment.doom());
+        self.pages.files().iter().for_each(|(_, state)| state.file.doom());
+        self.log.files().iter().for_each(|file| file.doom());
+    }
+
+    fn count_live(&mut self, changes: &BTreeMap<FileId, i64>, sign: i64) {
+        for (id, change) in changes {
+            if let Some(state) = self.segments.get_mut(id) {
+                state.live_bytes = state.live_bytes.saturating_add_signed(sign * change);
+            }
+        }
+    }
+
     /// Takes over a state that is durably named; files that it does not need go with their last
     /// view.
     pub(crate) fn publish(&mut self, prepared: Prepared) -> Result<()> {
@@ -223,6 +254,7 @@ impl Space {
             return Err(Error::invalid("a state of a space is published out of order"));
         }
         self.is_waiting = false;
+        self.before = None;
         self.state = prepared.state;
         if let Some(draft) = prepared.draft {
             self.pages.publish(draft)?;
@@ -231,14 +263,22 @@ impl Space {
             before.files().iter().for_each(|file| file.doom());
         }
         self.log.files().iter().for_each(|file| file.keep());
-        let open = self.writer.as_ref().map(|writer| writer.segment().id());
-        let is_needed = |id: FileId, state: &SegmentState| state.live_bytes > 0 || Some(id) == open;
-        for (id, state) in &self.segments {
-            if is_needed(*id, state) { state.segment.keep() } else { state.segment.doom() }
-        }
-        self.segments.retain(|id, state| is_needed(*id, state));
-        self.show_segments();
+        self.segments.values().for_each(|state| state.segment.keep());
+        self.drop_dead_segments();
         Ok(())
+    }
+
+    /// Lets segments go that nothing leads to, but for the one that is written to.
+    fn drop_dead_segments(&mut self) {
+        let open = self.writer.as_ref().map(|writer| writer.segment().id());
+        self.segments.retain(|id, state| {
+            let is_needed = state.live_bytes > 0 || Some(*id) == open;
+            if !is_needed {
+                state.segment.doom();
+            }
+            is_needed
+        });
+        self.show_segments();
     }
 
     /// Gives views of from now on the segments that there are.

@@ -16,6 +16,7 @@ use crate::index::flex::tree::splice::splice_root;
 impl Tree {
     /// Does several operations or, if one of them fails, none: whoever has a clone of the tree sees
     /// all of them or nothing.
+    #[cfg(test)]
     pub(crate) fn batch<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let mut next = self.clone();
         let done = run(&mut next)?;
@@ -24,17 +25,20 @@ impl Tree {
     }
 
     /// Puts an extent in, at an offset up to the end; what follows is shifted.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn insert(&mut self, offset: u64, extent: Extent) -> Result<()> {
         self.replace(offset..offset, &[extent])
     }
 
     /// Puts an extent at the end.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn append(&mut self, extent: Extent) -> Result<()> {
         let end = self.length();
         self.replace(end..end, &[extent])
     }
 
     /// Takes a range out, and its tags with it; what follows is shifted back.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn collapse(&mut self, range: Range<u64>) -> Result<()> {
         self.replace(range, &[])
     }
@@ -56,6 +60,7 @@ impl Tree {
 
     /// Maps as many bytes as the extent has, from an offset on, to it: an update that shifts
     /// nothing.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn overwrite(&mut self, offset: u64, extent: Extent) -> Result<()> {
         let end = offset.saturating_add(u64::from(extent.length));
         self.update(offset..end, &[extent])

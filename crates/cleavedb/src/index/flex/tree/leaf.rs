@@ -129,6 +129,7 @@ impl Leaf {
     }
 
     /// Bytes allocated.
+    #[cfg(any(test, feature = "sim"))]
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
     }

@@ -59,6 +59,7 @@ impl Tree {
     }
 
     /// Bytes allocated for it, what it shares with others included.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn memory_bytes(&self) -> usize {
         self.root.memory_bytes()
     }
@@ -71,6 +72,7 @@ impl Tree {
     }
 
     /// Where a byte stands.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn physical(&self, offset: u64) -> Option<u64> {
         let placed = self.find(offset)?;
         Some(placed.extent.physical + (offset - placed.offset))

@@ -101,6 +101,7 @@ impl Node {
 
     /// Bytes allocated for it, and for all below it: what `Arc` puts before a node (two counters),
     /// the node, what it points to.
+    #[cfg(any(test, feature = "sim"))]
     pub(super) fn memory_bytes(&self) -> usize {
         let own = size_of::<Self>() + 2 * size_of::<usize>();
         match self {

@@ -30,6 +30,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Bytes that were not handed out yet.
+    #[cfg(test)]
     pub(crate) fn rest(&self) -> Range<u64> {
         self.range.clone()
     }

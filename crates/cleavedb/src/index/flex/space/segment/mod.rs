@@ -25,8 +25,8 @@ use crate::index::flex::space::segment::format::{
     BLOCK_BYTES, DATA_BYTES, HEADER_BYTES, TRAILER_BYTES, block_offset, check_block, check_header,
     decode_summary, summary_bytes,
 };
-use crate::io::disk::OpenMode;
-use crate::io::{DiskFile, Purpose};
+use crate::io::disk::{BatchRead, OpenMode};
+use crate::io::{DiskFile, Io, Purpose};
 use crate::values::file::Slot;
 
 /// Data that is not written yet.
@@ -71,6 +71,11 @@ impl Segment {
         &self.path
     }
 
+    /// Where it is read from.
+    pub(crate) fn io(&self) -> &Io {
+        &self.context.io
+    }
+
     /// Appends so many bytes of its data from a position on.
     pub(crate) fn read(
         &self,
@@ -106,14 +111,46 @@ impl Segment {
 
     /// Reads what is on disk: the blocks that it lies in, each proved.
     fn read_blocks(&self, from: u64, to: u64, purpose: Purpose, out: &mut Vec<u8>) -> Result<()> {
-        let (start, last) = (block_offset(from), block_offset(to - 1));
-        let mut buffer = vec![0; (last + BLOCK_BYTES - start) as usize];
-        let read = self.disk_file(purpose)?.read_exact_at(&mut buffer, start);
-        self.context.io.meter.read(purpose, buffer.len() as u64);
-        read.map_err(|e| self.unread(e, start))?;
+        let mut read = self.blocks_of(from, to, purpose)?;
+        read.result = read.file.read_exact_at(&mut read.buffer, read.offset);
+        self.take_blocks(read, from, to, purpose, out)
+    }
+
+    /// The read that brings these bytes, for a batch; `None` where some are not written yet.
+    pub(crate) fn batched(
+        &self,
+        position: u64,
+        bytes: u64,
+        purpose: Purpose,
+    ) -> Result<Option<BatchRead>> {
+        let end = position.saturating_add(bytes);
+        if bytes == 0 || self.tail.lock().as_ref().is_some_and(|tail| tail.start < end) {
+            return Ok(None);
+        }
+        self.blocks_of(position, end, purpose).map(Some)
+    }
+
+    /// The read of the blocks that these bytes lie in.
+    fn blocks_of(&self, from: u64, to: u64, purpose: Purpose) -> Result<BatchRead> {
+        let (offset, last) = (block_offset(from), block_offset(to - 1));
+        let buffer = vec![0; (last + BLOCK_BYTES - offset) as usize];
+        Ok(BatchRead { file: self.disk_file(purpose)?, offset, buffer, result: Ok(()) })
+    }
+
+    /// Appends these bytes out of a read of their blocks, each of which is proved.
+    pub(crate) fn take_blocks(
+        &self,
+        read: BatchRead,
+        from: u64,
+        to: u64,
+        purpose: Purpose,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.context.io.meter.read(purpose, read.buffer.len() as u64);
+        read.result.map_err(|e| self.unread(e, read.offset))?;
         let mut position = from - from % DATA_BYTES;
-        for (number, block) in (0u64..).zip(buffer.chunks(BLOCK_BYTES as usize)) {
-            let offset = start + number * BLOCK_BYTES;
+        for (number, block) in (0u64..).zip(read.buffer.chunks(BLOCK_BYTES as usize)) {
+            let offset = read.offset + number * BLOCK_BYTES;
             let data = check_block(block, &self.context.owner, self.id, offset)
                 .map_err(|e| self.damaged(offset, e))?;
             let first = from.saturating_sub(position) as usize;

@@ -1,0 +1,104 @@
+//! Directories, tags, and finding intervals.
+
+use super::*;
+
+fn directory(edits: &[Edit<'_>]) -> Vec<u8> {
+    let mut bytes = encode_directory((7, 3), std::iter::empty());
+    edits.iter().for_each(|edit| edit.encode(&mut bytes));
+    bytes
+}
+
+#[test]
+fn a_directory_is_what_was_done_to_it() {
+    let anchors: [&[u8]; 3] = [b"", b"g", b"p"];
+    let mut bytes = encode_directory((7, 3), anchors.into_iter());
+    Edit::Insert(2, b"k").encode(&mut bytes);
+    Edit::Remove(1).encode(&mut bytes);
+    let read = Directory::decode(&bytes).unwrap();
+    assert_eq!((read.id, read.parent, read.edits), (7, 3, 5));
+    assert_eq!(read.anchors, [&b""[..], b"k", b"p"].map(Box::from));
+    for end in 0..bytes.len() {
+        if let Ok(part) = Directory::decode(&bytes[..end]) {
+            assert!(part.edits < 5, "a part that is whole is one of fewer edits");
+        }
+    }
+}
+
+#[test]
+fn directories_that_no_writer_wrote_are_refused() {
+    let long = vec![b'x'; KEY_BYTES_MAX + 1];
+    for wrong in [
+        vec![],
+        vec![Edit::Insert(1, b"a")],
+        vec![Edit::Remove(0)],
+        vec![Edit::Insert(0, b"a"), Edit::Remove(1)],
+        vec![Edit::Insert(0, b"a"), Edit::Remove(0)],
+        vec![Edit::Insert(0, b"a"), Edit::Insert(1, b"a")],
+        vec![Edit::Insert(0, b"a"), Edit::Insert(0, b"b")],
+        vec![Edit::Insert(0, &long)],
+        vec![Edit::Insert(usize::MAX >> 2, b"a")],
+    ] {
+        assert!(Directory::decode(&directory(&wrong)).is_err(), "{} edits", wrong.len());
+    }
+    assert!(Directory::decode(&directory(&[Edit::Insert(0, b"a")])).is_ok());
+    let nobody = encode_directory((0, 0), [&b"a"[..]].into_iter());
+    assert!(Directory::decode(&nobody).is_err());
+    let many: Vec<Edit<'_>> = (0..=ANCHORS_MAX).map(|_| Edit::Insert(0, b"a")).collect();
+    assert!(Directory::decode(&directory(&many)).is_err());
+}
+
+#[test]
+fn tags_say_what_begins() {
+    for mark in [Mark::Tombstones, Mark::Directory, Mark::Interval(0), Mark::Interval(TAIL_MAX)] {
+        assert_eq!(Mark::of(mark.tag().unwrap()).unwrap(), mark);
+    }
+    assert!(Mark::of(Tag::new(INTERVAL + TAIL_MAX + 1).unwrap()).is_err());
+    assert!(Mark::of(Tag::new(u16::MAX).unwrap()).is_err());
+}
+
+#[test]
+fn keys_belong_to_the_last_anchor_that_is_not_above() {
+    let interval = |anchor: &str, bytes| {
+        let anchor = anchor.as_bytes().into();
+        Interval { anchor, bytes, tail: 0, stamp: bytes }
+    };
+    let group = |id, parent, intervals| {
+        Arc::new(Group { id, parent, directory_bytes: 10, edits: 0, intervals })
+    };
+    let groups = vec![
+        group(1, 0, vec![interval("c", 100), interval("g", 200)]),
+        group(3, 1, vec![interval("m", 300)]),
+        group(2, 0, vec![interval("t", 400), interval("w", 500)]),
+    ];
+    let anchors = Anchors::new(groups, 5);
+    for (key, offset) in [("a", 15), ("c", 15), ("f", 15), ("g", 115), ("lzz", 115), ("m", 325)] {
+        assert_eq!(anchors.find(key.as_bytes()).unwrap().offset, offset, "{key}");
+    }
+    assert_eq!(anchors.find(b"zz").unwrap().range(), 1035..1535);
+    let offsets: Vec<u64> = anchors.iter().map(|found| found.offset).collect();
+    assert_eq!(offsets, [15, 115, 325, 635, 1035]);
+    let mut at = anchors.last();
+    let mut backwards = Vec::new();
+    while let Some(found) = at {
+        backwards.insert(0, found.offset);
+        at = anchors.before(found.group, found.number);
+    }
+    assert_eq!(backwards, offsets);
+    assert_eq!(anchors.len(), 5);
+    assert_eq!(anchors.range_of_owner(1), Some(5..625), "with what was split off");
+    assert_eq!(anchors.range_of_owner(2), Some(625..1535));
+    assert_eq!(anchors.range_of_owner(9), None);
+    assert!(Anchors::default().find(b"a").is_none());
+    assert!(Anchors::default().last().is_none());
+}
+
+#[test]
+fn a_separator_lies_between() {
+    for (below, above, wanted) in
+        [("a", "b", "b"), ("abc", "abd", "abd"), ("ab", "abzzz", "abz"), ("", "x", "x")]
+    {
+        let found = separator(below.as_bytes(), above.as_bytes());
+        assert_eq!(&*found, wanted.as_bytes());
+        assert!(below.as_bytes() < &*found && &*found <= above.as_bytes());
+    }
+}

@@ -1,0 +1,421 @@
+//! Brings entries into intervals: what a flush has for one of them is appended unread, put in its
+//! place, or the interval is written anew, whichever costs least; then the stripe rule decides over
+//! all that the interval holds, as a compaction of an LSM-tree would.
+//!
+//! An append is judged like a flush into level 0: older versions may stand below. All else is
+//! judged with everything of its keys in sight. Owned by one change. Invariants: AP-1 each entry of
+//! a flush goes through the stripe rule once. AP-2 memory held is that of one interval, what comes
+//! ahead of it, and a few intervals that are not written yet.
+
+use std::ops::Range;
+use std::sync::Arc as ValueArc;
+
+use crate::base::cursor::BoxCursor;
+use crate::base::entry::{Seq, compare_entries};
+use crate::base::error::{Error, Result};
+use crate::base::merge_operator::SharedOperator;
+use crate::base::merging::MergingCursor;
+use crate::base::sync::atomic::AtomicBool;
+use crate::base::sync::{Arc, Mutex};
+use crate::base::tombstone::Fragments;
+use crate::index::flex::intervals::anchors::{Interval, separator};
+use crate::index::flex::intervals::cache::IntervalCache;
+use crate::index::flex::intervals::editor::Editor;
+use crate::index::flex::intervals::feed::{Feed, FeedCursor, Portion};
+use crate::index::flex::intervals::run::{Record, Run, RunBuilder, RunCursor};
+use crate::index::flex::intervals::state::Totals;
+use crate::index::stripes::{StripeRule, Survivors};
+use crate::index::{Listener, WorkReport};
+use crate::io::Purpose;
+
+/// Bytes that gather before they are written, in intervals.
+const PENDING_INTERVALS: u64 = 16;
+
+/// What decides over entries.
+pub(super) struct Judge<'a> {
+    /// Live snapshots, ascending.
+    pub(super) snapshots: &'a [Seq],
+    /// All range tombstones.
+    pub(super) tombstones: &'a Fragments,
+    /// Combines operands.
+    pub(super) operator: Option<SharedOperator>,
+    /// Set from outside to stop.
+    pub(super) cancelled: Option<&'a AtomicBool>,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Applied {
+    /// Figures of what is there now, and of what is there no more.
+    pub(super) come: Totals,
+    pub(super) gone: Totals,
+    /// Largest seq that came.
+    pub(super) largest_seq: Seq,
+    pub(super) entries_in: u64,
+    pub(super) entries_out: u64,
+    pub(super) bytes_read: u64,
+    pub(super) bytes_written: u64,
+    /// Intervals by what became of them.
+    pub(super) appended: u64,
+    pub(super) edited: u64,
+    pub(super) rewritten: u64,
+    pub(super) unchanged: u64,
+}
+
+impl Applied {
+    /// What is told of it.
+    pub(super) fn report(&self, kind: &'static str, reason: &str) -> WorkReport {
+        tracing::debug!(
+            appended = self.appended,
+            edited = self.edited,
+            rewritten = self.rewritten,
+            unchanged = self.unchanged,
+            "intervals"
+        );
+        WorkReport {
+            kind,
+            reason: reason.to_owned(),
+            levels: (0, 0),
+            parts: 1,
+            bytes_read: self.bytes_read,
+            bytes_written: self.bytes_written,
+            entries_in: self.entries_in,
+            entries_out: self.entries_out,
+        }
+    }
+}
+
+/// Brings entries into intervals, from left to right.
+pub(super) struct Applier<'a> {
+    pub(super) editor: Editor<'a>,
+    pub(super) judge: Judge<'a>,
+    pub(super) listener: &'a mut dyn Listener,
+    pub(super) cache: &'a IntervalCache,
+    pub(super) purpose: Purpose,
+    pub(super) applied: Applied,
+}
+
+/// Bytes of one interval that are replaced by others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Splice {
+    old: Range<u64>,
+    new: Range<u64>,
+}
+
+impl Applier<'_> {
+    /// Brings in all that a feed has.
+    pub(super) fn apply(&mut self, feed: &Arc<Mutex<Feed>>) -> Result<()> {
+        loop {
+            let Some(key) = feed.lock().next_key() else { return Ok(()) };
+            self.editor.seek(&key)?;
+            self.apply_here(feed)?;
+        }
+    }
+
+    /// Brings in what a feed has for the interval that the editor stands at.
+    pub(super) fn apply_here(&mut self, feed: &Arc<Mutex<Feed>>) -> Result<()> {
+        let end = self.editor.bound().map(<[u8]>::to_vec);
+        let limits = self.editor.limits;
+        let (bytes_max, entries_max) =
+            (limits.interval_bytes_max, usize::from(limits.tail_records_max));
+        let portion = feed.lock().look(end.as_deref(), bytes_max, entries_max)?;
+        let input = Box::new(FeedCursor::new(feed, end.clone()));
+        if self.takes_append(&portion)? {
+            return self.append(input);
+        }
+        self.rewrite(input, end.as_deref())
+    }
+
+    /// Looks at an interval with nothing to bring in.
+    pub(super) fn tidy(&mut self, anchor: &[u8]) -> Result<()> {
+        self.editor.seek(anchor)?;
+        let end = self.editor.bound().map(<[u8]>::to_vec);
+        self.rewrite(Box::new(MergingCursor::new(Vec::new())), end.as_deref())
+    }
+
+    /// Fragments of a range, counted up to one too many.
+    fn fragments(&self, range: Range<u64>) -> Result<usize> {
+        let max = self.editor.limits.fragments_max;
+        Ok(self.editor.space.tree().walk(range)?.take(max + 1).count())
+    }
+
+    /// Whether entries go behind the interval without a look at what it holds: cheap to write, and
+    /// dearer to read each time it is done.
+    fn takes_append(&self, portion: &Portion) -> Result<bool> {
+        let limits = self.editor.limits;
+        let Some((interval, range)) = self.editor.current() else { return Ok(false) };
+        let is_small = portion.entries > 0
+            && !portion.goes_on
+            && portion.bytes <= limits.interval_bytes_max / 4
+            && interval.bytes + portion.bytes <= limits.interval_bytes_max
+            && usize::from(interval.tail) + portion.entries <= limits.tail_records_max.into();
+        // In memory and in order: it can be kept so without reading.
+        let is_at_hand = || interval.tail == 0 && self.cache.peek(interval.stamp).is_some();
+        Ok(is_small && !is_at_hand() && self.fragments(range)? < limits.fragments_max)
+    }
+
+    /// Runs entries through the stripe rule.
+    fn judged(
+        &mut self,
+        mut input: BoxCursor,
+        is_older_below: bool,
+        add: &mut dyn FnMut(&mut Editor<'_>, &Record<'_>) -> Result<()>,
+    ) -> Result<()> {
+        input.seek_first()?;
+        let rule = StripeRule {
+            snapshots: self.judge.snapshots,
+            tombstones: self.judge.tombstones,
+            operator: self.judge.operator.clone(),
+            older_below: Box::new(move |_| is_older_below),
+            cancelled: self.judge.cancelled,
+        };
+        let mut survivors = Survivors::new(input, None, rule, &mut *self.listener);
+        while survivors.advance()? {
+            let (key, seq) = (survivors.key(), survivors.seq());
+            let record = Record { key, seq, kind: survivors.kind(), value: survivors.value() };
+            self.applied.entries_out += 1;
+            self.applied.largest_seq = self.applied.largest_seq.max(seq);
+            add(&mut self.editor, &record)?;
+        }
+        self.applied.entries_in += survivors.entries_in();
+        Ok(())
+    }
+
+    /// Puts entries behind the interval.
+    fn append(&mut self, input: BoxCursor) -> Result<()> {
+        let mut builder = RunBuilder::default();
+        let mut come = Totals::default();
+        self.judged(input, true, &mut |_, record| {
+            builder.add(record);
+            come.add(record);
+            Ok(())
+        })?;
+        let Some((interval, range)) = self.editor.current() else { return Ok(()) };
+        let mut interval = interval.clone();
+        if builder.len() > 0 {
+            interval.bytes += builder.bytes();
+            interval.tail += builder.len() as u16;
+            interval.stamp = self.editor.stamp();
+            let owner = self.editor.owner();
+            self.editor.space.insert(range.end, builder.encoded(), owner)?;
+            self.applied.bytes_written += builder.bytes();
+        }
+        self.applied.come.change(come, Totals::default());
+        self.applied.appended += 1;
+        self.editor.replace(vec![interval])
+    }
+
+    /// What the interval holds, from the cache if it is there; its keys must be its own.
+    fn load(&mut self, end: Option<&[u8]>) -> Result<ValueArc<Run>> {
+        let Some((interval, range)) = self.editor.current() else { return Ok(ValueArc::default()) };
+        if let Some(run) = self.cache.peek(interval.stamp) {
+            return Ok(run);
+        }
+        let run = self.editor.read(self.purpose)?;
+        self.applied.bytes_read += range.end - range.start;
+        check_keys(&run, &interval.anchor, end, self.editor.is_first())?;
+        Ok(ValueArc::new(run))
+    }
+
+    /// Brings entries together with all that the interval holds.
+    fn rewrite(&mut self, input: BoxCursor, end: Option<&[u8]>) -> Result<()> {
+        let old = self.load(end)?;
+        let children = vec![input, Box::new(RunCursor::new(ValueArc::clone(&old))) as BoxCursor];
+        let mut pieces = Pieces { at: self.editor.offset(), ..Pieces::default() };
+        let pending_max = PENDING_INTERVALS * self.editor.limits.interval_bytes_max;
+        let mut come = Totals::default();
+        self.judged(Box::new(MergingCursor::new(children)), false, &mut |editor, record| {
+            come.add(record);
+            pieces.pending.add(record);
+            if pieces.pending.bytes() >= pending_max {
+                pieces.write(editor, false)?;
+            }
+            Ok(())
+        })?;
+        let is_done = pieces.done.is_empty()
+            && (self.edit_in_place(&old, &pieces.pending)? || self.replace_one(&pieces.pending)?);
+        if !is_done {
+            pieces.write(&mut self.editor, true)?;
+            // The old bytes stand behind the new ones.
+            let bytes = self.editor.current().map_or(0, |(interval, _)| interval.bytes);
+            self.editor.space.collapse(pieces.at..pieces.at + bytes)?;
+            self.applied.bytes_written += pieces.at - self.editor.offset();
+            self.applied.rewritten += 1;
+            self.editor.replace(pieces.done)?;
+        }
+        self.applied.come.change(come, Totals::default());
+        self.applied.gone.change(Totals::of(&old), Totals::default());
+        Ok(())
+    }
+
+    /// Writes the interval anew if it stays one; whether it did.
+    fn replace_one(&mut self, new: &RunBuilder) -> Result<bool> {
+        let is_one = new.len() > 0 && new.bytes() <= self.editor.limits.interval_bytes_max;
+        let Some((interval, range)) = self.editor.current().filter(|_| is_one) else {
+            return Ok(false);
+        };
+        let (mut interval, owner) = (interval.clone(), self.editor.owner());
+        (interval.bytes, interval.tail) = (new.bytes(), 0);
+        interval.stamp = self.editor.stamp();
+        self.editor.space.update(range, new.encoded(), owner)?;
+        self.applied.bytes_written += new.bytes();
+        self.applied.rewritten += 1;
+        self.editor.replace(vec![interval])?;
+        Ok(true)
+    }
+
+    /// Changes only what is another record now, where that costs less than to write the interval
+    /// anew; whether it did.
+    fn edit_in_place(&mut self, old: &Run, new: &RunBuilder) -> Result<bool> {
+        let limits = self.editor.limits;
+        let Some((interval, range)) = self.editor.current() else { return Ok(new.len() == 0) };
+        let (mut interval, owner) = (interval.clone(), self.editor.owner());
+        let is_fit = old.is_sorted() && new.len() > 0 && new.bytes() <= limits.interval_bytes_max;
+        if !is_fit {
+            return Ok(false);
+        }
+        let fragments = self.fragments(range.clone())?;
+        let splices = splices(old, new);
+        let bytes: u64 = splices.iter().map(|splice| splice.new.end - splice.new.start).sum();
+        if fragments + 2 * splices.len() > limits.fragments_max || bytes > new.bytes() / 4 {
+            return Ok(false);
+        }
+        if splices.is_empty() && interval.tail == 0 {
+            self.applied.unchanged += 1;
+            return Ok(true);
+        }
+        // From behind, so that offsets hold.
+        for Splice { old, new: come } in splices.iter().rev() {
+            let place = range.start + old.start..range.start + old.end;
+            let bytes = new.encoded().get(come.start as usize..come.end as usize);
+            self.editor.space.update(place, bytes.unwrap_or_default(), owner)?;
+        }
+        let was_cached = self.cache.peek(interval.stamp).is_some();
+        (interval.bytes, interval.tail) = (new.bytes(), 0);
+        interval.stamp = self.editor.stamp();
+        if was_cached {
+            let run = ValueArc::new(Run::decode(new.encoded().to_vec())?);
+            self.cache.insert(interval.stamp, &run);
+        }
+        self.applied.bytes_written += bytes;
+        self.applied.edited += 1;
+        self.editor.replace(vec![interval])?;
+        Ok(true)
+    }
+}
+
+/// Keys of an interval lie between its anchor and the next one; those of the first may be smaller.
+pub(super) fn check_keys(
+    run: &Run,
+    anchor: &[u8],
+    end: Option<&[u8]>,
+    is_first: bool,
+) -> Result<()> {
+    let first = run.get(0).map(|record| record.key);
+    let last = run.len().checked_sub(1).and_then(|last| run.get(last)).map(|record| record.key);
+    let is_below = first.is_some_and(|first| first < anchor && !is_first);
+    if is_below || last.zip(end).is_some_and(|(last, end)| last >= end) {
+        let anchor = anchor.escape_ascii();
+        return Err(Error::corruption(format!("an interval of \"{anchor}\" holds keys of others")));
+    }
+    Ok(())
+}
+
+/// What differs between the bytes of two runs in order, as few ranges as their records allow.
+fn splices(old: &Run, new: &RunBuilder) -> Vec<Splice> {
+    let mut splices: Vec<Splice> = Vec::new();
+    let (mut i, mut j) = (0, 0);
+    loop {
+        let (before, after) = (old.get(i), new.get(j));
+        let order = match (&before, &after) {
+            (None, None) => break,
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (Some(a), Some(b)) => compare_entries((a.key, a.seq), (b.key, b.seq)),
+        };
+        let (goes, comes) = (order.is_le(), order.is_ge());
+        if before != after {
+            let next = Splice {
+                old: old.start(i)..old.start(i + usize::from(goes)),
+                new: new.start(j)..new.start(j + usize::from(comes)),
+            };
+            match splices.last_mut() {
+                Some(last) if last.old.end == next.old.start && last.new.end == next.new.start => {
+                    (last.old.end, last.new.end) = (next.old.end, next.new.end);
+                }
+                _ => splices.push(next),
+            }
+        }
+        (i, j) = (i + usize::from(goes), j + usize::from(comes));
+    }
+    // What comes before the first record takes that one along: its byte has the interval's tag.
+    if let Some(first) = splices.first_mut().filter(|first| first.old == (0..0)) {
+        let bytes = old.start(1);
+        (first.old.end, first.new.end) = (bytes, first.new.end + bytes);
+        let (end, new_end) = (first.old.end, first.new.end);
+        if splices.get(1).is_some_and(|next| next.old.start == end && next.new.start == new_end) {
+            let next = splices.remove(1);
+            if let Some(first) = splices.first_mut() {
+                (first.old.end, first.new.end) = (next.old.end, next.new.end);
+            }
+        }
+    }
+    splices
+}
+
+/// Intervals that are being written in front of the one that they replace.
+#[derive(Default)]
+struct Pieces {
+    pending: RunBuilder,
+    done: Vec<Interval>,
+    /// Where the next one goes.
+    at: u64,
+    /// Last key that was written.
+    last_key: Option<Vec<u8>>,
+}
+
+impl Pieces {
+    /// Writes what is pending, apart from what may still grow unless this is the end.
+    fn write(&mut self, editor: &mut Editor<'_>, is_end: bool) -> Result<()> {
+        let (max, total) = (editor.limits.interval_bytes_max, self.pending.bytes());
+        let target = match total.div_ceil((max * 3 / 4).max(1)) {
+            parts if is_end && total > max => total.div_ceil(parts),
+            _ if is_end => u64::MAX,
+            _ => max * 3 / 4,
+        };
+        let (mut first, count) = (0, self.pending.len());
+        for number in 1..=count {
+            let bytes = self.pending.start(number) - self.pending.start(first);
+            let is_cut = if number == count {
+                is_end
+            } else {
+                bytes >= target && self.key(number) != self.key(number - 1)
+            };
+            if is_cut {
+                self.write_one(editor, first..number)?;
+                first = number;
+            }
+        }
+        self.pending.remove_first(first);
+        Ok(())
+    }
+
+    fn key(&self, number: usize) -> Option<&[u8]> {
+        self.pending.get(number).map(|record| record.key)
+    }
+
+    fn write_one(&mut self, editor: &mut Editor<'_>, records: Range<usize>) -> Result<()> {
+        let range = self.pending.start(records.start)..self.pending.start(records.end);
+        let bytes = self.pending.encoded().get(range.start as usize..range.end as usize);
+        let bytes = bytes.unwrap_or_default();
+        let key = self.key(records.start).unwrap_or_default();
+        let anchor = self.last_key.as_ref().map_or(key.into(), |last| separator(last, key));
+        let (stamp, owner) = (editor.stamp(), editor.owner());
+        editor.space.insert(self.at, bytes, owner)?;
+        let bytes = bytes.len() as u64;
+        self.at += bytes;
+        self.done.push(Interval { anchor, bytes, tail: 0, stamp });
+        self.last_key = self.key(records.end - 1).map(<[u8]>::to_vec);
+        Ok(())
+    }
+}

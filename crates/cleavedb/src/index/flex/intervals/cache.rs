@@ -1,0 +1,64 @@
+//! Intervals in the block cache, under the one budget for all that is read.
+//!
+//! An interval's contents have a stamp that others never have: what changes an interval gives it a
+//! new one, so that nothing in the cache is ever wrong, and what is old leaves as it is not asked
+//! for. Stamps are counted from one in each life of an index, under a number of a file that no file
+//! has.
+
+use std::sync::Arc as ValueArc;
+
+use crate::base::entry::FileId;
+use crate::base::error::Result;
+use crate::base::sync::Arc;
+use crate::index::flex::intervals::run::Run;
+use crate::memory::cache_entry::Resident;
+use crate::table::{BlockCache, CacheEntry};
+
+impl Resident for Run {
+    fn memory_bytes(&self) -> u64 {
+        Run::memory_bytes(self) as u64
+    }
+}
+
+/// The intervals of one index in the cache.
+pub(super) struct IntervalCache {
+    blocks: Arc<BlockCache>,
+    namespace: FileId,
+}
+
+impl IntervalCache {
+    /// Those of an index that has this number.
+    pub(super) fn new(blocks: &Arc<BlockCache>, namespace: FileId) -> Self {
+        Self { blocks: Arc::clone(blocks), namespace }
+    }
+
+    /// The run of a stamp, if it is there; work that asks so does not shape the cache.
+    pub(super) fn peek(&self, stamp: u64) -> Option<ValueArc<Run>> {
+        self.blocks.peek(&(self.namespace, stamp))?.into_resident()
+    }
+
+    /// The run of a stamp, if it is there.
+    pub(super) fn get(&self, stamp: u64) -> Option<ValueArc<Run>> {
+        self.blocks.get(&(self.namespace, stamp))?.into_resident()
+    }
+
+    /// Puts a run in that was read, or has just been written.
+    pub(super) fn insert(&self, stamp: u64, run: &ValueArc<Run>) {
+        let entry: ValueArc<dyn Resident> = ValueArc::clone(run) as _;
+        self.blocks.insert((self.namespace, stamp), CacheEntry::Resident(entry));
+    }
+
+    /// The run of a stamp, read by `load` if it is not there; who asks at the same time shares one
+    /// read.
+    pub(super) fn get_or_load(
+        &self,
+        stamp: u64,
+        load: impl Fn() -> Result<ValueArc<Run>>,
+    ) -> Result<ValueArc<Run>> {
+        let entry = self.blocks.get_or_load(&(self.namespace, stamp), || {
+            let entry: ValueArc<dyn Resident> = load()?;
+            Ok(CacheEntry::Resident(entry))
+        })?;
+        entry.into_resident().map_or_else(load, Ok)
+    }
+}

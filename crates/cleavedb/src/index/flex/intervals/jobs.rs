@@ -1,0 +1,372 @@
+//! Work in the background: segments of much garbage are emptied, the tree is written so that the
+//! log begins anew, what range tombstones cover is taken out, and ranges are tidied on demand.
+//!
+//! A job takes as long as a flush may have to wait for it: it does a part, and is picked again.
+//! What is due is decided from figures that the last installed change left. Invariants: J-1 one job
+//! at a time is picked of an index, until its change is installed or dropped. J-2 a job that can do
+//! nothing for now is not picked again before something has changed.
+
+use std::ops::Range;
+
+use crate::base::entry::Seq;
+use crate::base::error::Result;
+use crate::base::sync::Arc;
+use crate::base::tombstone::{Fragments, RangeTombstone};
+use crate::index::flex::intervals::anchors::Anchors;
+use crate::index::flex::intervals::apply::Applied;
+use crate::index::flex::intervals::view::FlexView;
+use crate::index::flex::intervals::{FlexChange, Next, Shared, Work};
+use crate::index::flex::space::{Prepared as PreparedSpace, Space};
+use crate::index::stripes::surviving_tombstones;
+use crate::index::{Backlog, IndexJob, JobContext, KeyRange, Prepared, WorkReport};
+use crate::io::Purpose;
+
+/// Figures of a space that decide what is due.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Figures {
+    garbage_bytes: u64,
+    data_bytes: u64,
+    is_checkpoint_due: bool,
+}
+
+impl Figures {
+    /// Those of a space as it is published.
+    pub(super) fn of(space: &Space) -> Self {
+        let (garbage_bytes, data_bytes) = space.garbage();
+        Self { garbage_bytes, data_bytes, is_checkpoint_due: space.is_checkpoint_due() }
+    }
+}
+
+/// A range that is to be tidied.
+#[derive(Debug)]
+struct Request {
+    ticket: u64,
+    /// What is left of it.
+    range: KeyRange,
+}
+
+/// What is due and what was asked for.
+#[derive(Debug)]
+pub(super) struct Plans {
+    figures: Figures,
+    garbage_percent_max: u64,
+    is_picked: bool,
+    requests: Vec<Request>,
+    last_ticket: u64,
+    /// Range tombstones that are there have to stay for now.
+    tombstones_wait: bool,
+}
+
+/// What a change was, for the plans.
+#[derive(Clone, Debug)]
+pub(super) enum Done {
+    /// Entries came in.
+    Flush,
+    /// Space was got back, or the tree written.
+    Space,
+    /// A part of a request was done, up to a key, or all of it.
+    Part(u64, Option<Vec<u8>>),
+    /// Range tombstones were applied, or had to stay all of them.
+    Tombstones(bool),
+}
+
+impl Plans {
+    /// Nothing asked for.
+    pub(super) fn new(figures: Figures, garbage_percent_max: u64) -> Self {
+        let (is_picked, requests, last_ticket, tombstones_wait) = (false, Vec::new(), 0, false);
+        Self { figures, garbage_percent_max, is_picked, requests, last_ticket, tombstones_wait }
+    }
+
+    /// A change is in force.
+    pub(super) fn installed(&mut self, figures: Option<Figures>, done: &Done) {
+        self.figures = figures.unwrap_or(self.figures);
+        match done {
+            Done::Flush => self.tombstones_wait = false,
+            Done::Space => {}
+            Done::Tombstones(wait) => self.tombstones_wait = *wait,
+            Done::Part(ticket, next) => {
+                let is_it = |request: &&mut Request| request.ticket == *ticket;
+                let request = self.requests.iter_mut().find(is_it);
+                match (request, next) {
+                    (Some(request), Some(next)) => request.range.start = Some(next.clone()),
+                    _ => self.requests.retain(|request| request.ticket != *ticket),
+                }
+            }
+        }
+    }
+
+    /// What kept range tombstones may be gone.
+    pub(super) fn look_again(&mut self) {
+        self.tombstones_wait = false;
+    }
+
+    /// Asks for a range to be tidied; returns a ticket.
+    pub(super) fn request(&mut self, range: KeyRange) -> u64 {
+        self.last_ticket += 1;
+        self.requests.push(Request { ticket: self.last_ticket, range });
+        self.last_ticket
+    }
+
+    /// Whether a request is fulfilled.
+    pub(super) fn is_done(&self, ticket: u64) -> bool {
+        self.requests.iter().all(|request| request.ticket != ticket)
+    }
+
+    /// Garbage beyond what is left alone must be got back.
+    pub(super) fn backlog(&self) -> Backlog {
+        let left_alone = self.figures.data_bytes / 100 * self.garbage_percent_max;
+        let pending_bytes = self.figures.garbage_bytes.saturating_sub(left_alone);
+        Backlog { level0_runs: 0, pending_bytes }
+    }
+
+    fn garbage_score(&self) -> f64 {
+        let Figures { garbage_bytes, data_bytes, .. } = self.figures;
+        let most = data_bytes as f64 * self.garbage_percent_max as f64 / 100.0;
+        if garbage_bytes == 0 { 0.0 } else { garbage_bytes as f64 / most.max(1.0) }
+    }
+
+    fn choose(&self, view: &FlexView) -> Option<(Task, f64)> {
+        let garbage = self.garbage_score();
+        if self.figures.is_checkpoint_due {
+            return Some((Task::Checkpoint, garbage.max(2.0)));
+        }
+        if garbage > 1.0 {
+            return Some((Task::Reclaim, garbage));
+        }
+        if let Some(request) = self.requests.first() {
+            return Some((Task::Tidy(request.ticket, request.range.clone()), 1.0));
+        }
+        let is_due = !view.tombstones.is_empty() && !self.tombstones_wait;
+        is_due.then_some((Task::Tombstones, 1.0))
+    }
+}
+
+/// What a job does.
+#[derive(Clone, Debug)]
+enum Task {
+    Reclaim,
+    Checkpoint,
+    Tidy(u64, KeyRange),
+    Tombstones,
+}
+
+/// Keeps other jobs of the index from being picked.
+pub(super) struct Picked(Arc<Shared>);
+
+impl Drop for Picked {
+    fn drop(&mut self) {
+        self.0.plans.lock().is_picked = false;
+    }
+}
+
+/// The job that is due.
+pub(super) fn pick(shared: &Arc<Shared>) -> Option<Box<dyn IndexJob>> {
+    let view = shared.current();
+    let mut plans = shared.plans.lock();
+    if plans.is_picked {
+        return None;
+    }
+    let (task, score) = plans.choose(&view)?;
+    plans.is_picked = true;
+    let picked = Arc::new(Picked(Arc::clone(shared)));
+    Some(Box::new(FlexJob { shared: Arc::clone(shared), task, score, picked }))
+}
+
+struct FlexJob {
+    shared: Arc<Shared>,
+    task: Task,
+    score: f64,
+    picked: Arc<Picked>,
+}
+
+/// Intervals that a job looks at.
+struct Stretch {
+    anchors: Vec<Box<[u8]>>,
+    /// First key that belongs to them, and the first one that does not any more.
+    start: Vec<u8>,
+    end: Option<Vec<u8>>,
+}
+
+impl Stretch {
+    /// Intervals of a range, up to these many bytes of them.
+    fn of(anchors: &Anchors, range: &KeyRange, bytes_max: u64) -> Self {
+        let mut stretch = Self { anchors: Vec::new(), start: Vec::new(), end: None };
+        let start = range.start.as_deref().unwrap_or_default();
+        let mut bytes = 0;
+        let mut next = anchors.find(start);
+        while let Some(found) = next {
+            let anchor = &found.interval.anchor;
+            let is_beyond = range.end.as_deref().is_some_and(|end| &**anchor >= end);
+            if (is_beyond || bytes >= bytes_max) && !stretch.anchors.is_empty() {
+                stretch.end = Some(anchor.to_vec());
+                break;
+            }
+            let is_first = (found.group, found.number) == (0, 0);
+            if stretch.anchors.is_empty() && !is_first {
+                stretch.start = anchor.to_vec();
+            }
+            bytes += found.interval.bytes;
+            stretch.anchors.push(anchor.clone());
+            next = anchors.get(found.group, found.number + 1);
+        }
+        stretch
+    }
+
+    /// Whether all keys from one to another belong to them.
+    fn contains(&self, start: &[u8], end: &[u8]) -> bool {
+        *self.start <= *start && self.end.as_deref().is_none_or(|own| end <= own)
+    }
+
+    /// Tombstones cut where the stretch begins and ends.
+    fn cut(&self, tombstones: Vec<RangeTombstone>) -> Vec<RangeTombstone> {
+        let mut parts = Vec::with_capacity(tombstones.len() + 2);
+        for mut tombstone in tombstones {
+            for bound in [Some(&self.start), self.end.as_ref()].into_iter().flatten() {
+                if *tombstone.start < **bound && **bound < *tombstone.end {
+                    let start = std::mem::replace(&mut tombstone.start, bound.as_slice().into());
+                    let (end, seq) = (bound.as_slice().into(), tombstone.seq);
+                    parts.push(RangeTombstone { start, end, seq });
+                }
+            }
+            parts.push(tombstone);
+        }
+        parts
+    }
+}
+
+impl IndexJob for FlexJob {
+    fn score(&self) -> f64 {
+        self.score
+    }
+
+    fn run(&mut self, context: &JobContext) -> Result<Prepared> {
+        match self.task.clone() {
+            Task::Reclaim => self.reclaim(),
+            Task::Checkpoint => self.checkpoint(),
+            Task::Tidy(ticket, range) => {
+                self.sweep(context, &range, "manual", |next, _| Done::Part(ticket, next))
+            }
+            Task::Tombstones => self.apply_tombstones(context),
+        }
+    }
+}
+
+impl FlexJob {
+    fn prepared(
+        &self,
+        writer: crate::base::sync::MutexGuard<'_, super::Writer>,
+        next: Next,
+        done: Done,
+        report: WorkReport,
+    ) -> Prepared {
+        let change = self.shared.hand_over(writer, next, done, Some(Arc::clone(&self.picked)));
+        self.shared.described(change, report)
+    }
+
+    /// A change of the space alone.
+    fn of_space(&self, view: &FlexView, prepared: PreparedSpace) -> Next {
+        let mut state = view.state;
+        state.space = prepared.state();
+        Next {
+            prepared,
+            anchors: Arc::clone(&view.source.anchors),
+            tombstones: Arc::clone(&view.tombstones),
+            tombstone_bytes: view.tombstone_bytes,
+            state,
+        }
+    }
+
+    /// Nothing to do after all.
+    fn nothing(&self, done: Done) -> Prepared {
+        let picked = Some(Arc::clone(&self.picked));
+        let change =
+            FlexChange { shared: Arc::clone(&self.shared), next: None, done, _picked: picked };
+        let report = Applied::default().report("compaction", "nothing");
+        Prepared { sections: Vec::new(), change: Box::new(change), report }
+    }
+
+    fn reclaim(&self) -> Result<Prepared> {
+        let mut writer = self.shared.wait_for_writer();
+        let view = self.shared.current();
+        let find = |owner: u64| -> Option<Range<u64>> {
+            match owner {
+                0 => Some(0..view.tombstone_bytes),
+                id => view.source.anchors.range_of_owner(id),
+            }
+        };
+        let reclaimed = writer.space.reclaim(self.shared.limits.job_bytes_max, &find)?;
+        let prepared = writer.space.commit()?;
+        tracing::debug!(segments = reclaimed.segments, walks = reclaimed.walks, "reclaimed");
+        let mut report = Applied::default().report("reclaim", "garbage");
+        report.bytes_read = reclaimed.moved_bytes;
+        report.bytes_written = reclaimed.moved_bytes;
+        Ok(self.prepared(writer, self.of_space(&view, prepared), Done::Space, report))
+    }
+
+    fn checkpoint(&self) -> Result<Prepared> {
+        let mut writer = self.shared.wait_for_writer();
+        let view = self.shared.current();
+        let prepared = writer.space.checkpoint()?;
+        let mut report = Applied::default().report("checkpoint", "logical log");
+        report.bytes_written = prepared.page_bytes();
+        Ok(self.prepared(writer, self.of_space(&view, prepared), Done::Space, report))
+    }
+
+    /// Takes out what a range tombstone covers that no snapshot keeps, or a part of it.
+    fn apply_tombstones(&self, context: &JobContext) -> Result<Prepared> {
+        let view = self.shared.current();
+        let oldest = context.stripes.first().copied().unwrap_or(Seq::MAX);
+        let tombstones = view.tombstones.tombstones();
+        let Some(first) = tombstones.iter().find(|tombstone| tombstone.seq <= oldest) else {
+            return Ok(self.nothing(Done::Tombstones(true)));
+        };
+        let range = KeyRange { start: Some(first.start.to_vec()), end: Some(first.end.to_vec()) };
+        self.sweep(context, &range, "range delete", |_, is_same| Done::Tombstones(is_same))
+    }
+
+    /// Brings intervals of a range into order, each with all that it holds in sight.
+    fn sweep(
+        &self,
+        context: &JobContext,
+        range: &KeyRange,
+        reason: &str,
+        done: impl FnOnce(Option<Vec<u8>>, bool) -> Done,
+    ) -> Result<Prepared> {
+        let mut writer = self.shared.wait_for_writer();
+        let view = self.shared.current();
+        let stretch = Stretch::of(&view.source.anchors, range, self.shared.limits.job_bytes_max);
+        let mut listener = context.listeners.listener(self.shared.context.keyspace);
+        let before = view.tombstones.tombstones();
+        let cut = Fragments::build(stretch.cut(before.clone()));
+        let kept = surviving_tombstones(
+            &cut,
+            &context.stripes,
+            |start, end| !stretch.contains(start, end),
+            &mut *listener,
+        );
+        let is_same = kept == before;
+        let work = Work {
+            entries: None,
+            tombstones: &view.tombstones,
+            kept,
+            stripes: &context.stripes,
+            cancelled: Some(&context.cancelled),
+            purpose: Purpose::Compaction,
+            largest_seq: 0,
+        };
+        let (next, applied) =
+            self.shared.prepare(&mut writer, &view, work, &mut *listener, |applier| {
+                stretch.anchors.iter().try_for_each(|anchor| applier.tidy(anchor))
+            })?;
+        let end =
+            stretch.end.filter(|next| range.end.as_deref().is_none_or(|end| next.as_slice() < end));
+        let report = applied.report("compaction", reason);
+        let done = done(end, is_same);
+        let picked = Some(Arc::clone(&self.picked));
+        let change = self.shared.hand_over(writer, next, done, picked);
+        let facts = listener.finish()?;
+        let mut prepared = self.shared.described(change, report);
+        prepared.sections.extend(facts);
+        Ok(prepared)
+    }
+}

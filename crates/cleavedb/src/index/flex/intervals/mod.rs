@@ -1,0 +1,360 @@
+//! The Flex index: every entry of a keyspace in order in a flexible space, found by a sparse index
+//! in memory. The third layer of the paper, FlexDB, over tree and space.
+//!
+//! The space holds range tombstones, then groups of intervals; an interval is a few KiB of records,
+//! named by a bound and found by a tag. A flush brings its entries to the intervals that they
+//! belong to, in one group of operations that counts with the manifest edit that names it; there is
+//! no level to merge into another one. What superseded entries leave behind goes when their
+//! interval is written anew, what operations leave behind in segments goes by reclaim.
+//!
+//! Any number of threads read; a view is a tree, a sparse index and the files that these lead to,
+//! none of which ever changes. Changes are made by one thread at a time: from its preparation until
+//! it is installed or dropped, a change has the space for itself. Invariants: FX-1 what is visible
+//! changes by `install` alone. FX-2 a change that is dropped leaves the space as it was. FX-3 who
+//! prepares a flush waits for a job, and a job never waits.
+
+pub(crate) mod anchors;
+mod apply;
+mod cache;
+mod cursor;
+mod editor;
+mod feed;
+mod jobs;
+mod open;
+pub(crate) mod run;
+pub(crate) mod state;
+mod view;
+
+use std::any::Any;
+
+use crate::base::entry::Seq;
+use crate::base::error::{Error, Result};
+use crate::base::section::Section;
+use crate::base::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
+use crate::base::tombstone::{Fragments, RangeTombstone};
+use crate::index::context::IndexContext;
+use crate::index::flex::intervals::anchors::{Anchors, Mark};
+use crate::index::flex::intervals::apply::{Applied, Applier, Judge};
+use crate::index::flex::intervals::cache::IntervalCache;
+use crate::index::flex::intervals::editor::Editor;
+use crate::index::flex::intervals::feed::Feed;
+use crate::index::flex::intervals::jobs::Plans;
+use crate::index::flex::intervals::state::{FlexState, encode_tombstones};
+use crate::index::flex::intervals::view::{FlexView, Source};
+use crate::index::flex::space::{Prepared as PreparedSpace, Space};
+use crate::index::stripes::surviving_tombstones;
+use crate::index::{
+    Backlog, FlushInput, IndexJob, IndexView, KeyRange, Listener, OrderedIndex, Prepared,
+    WorkReport,
+};
+use crate::io::Purpose;
+
+pub(crate) use open::FlexSizes;
+
+/// Sizes of intervals.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlexLimits {
+    /// Bytes of an interval from which it is split; one of a single key may be larger.
+    pub(crate) interval_bytes_max: u64,
+    /// Records behind those that are in order, at most 250: what a read sorts.
+    pub(crate) tail_records_max: u16,
+    /// Fragments of an interval from which it is written anew: what a read fetches.
+    pub(crate) fragments_max: usize,
+    /// Intervals of a group.
+    pub(crate) group_intervals_max: usize,
+    /// Bytes of live data that a job moves, or of intervals that it looks at: how long a flush may
+    /// have to wait for it.
+    pub(crate) job_bytes_max: u64,
+}
+
+impl FlexLimits {
+    /// What a database uses. An interval is a block and a half of the device: a read of a whole one
+    /// is two or three. Fifteen appends before the interval is written anew, as in the paper.
+    pub(crate) const USUAL: Self = Self {
+        interval_bytes_max: 6 << 10,
+        tail_records_max: 15,
+        fragments_max: 16,
+        group_intervals_max: 64,
+        job_bytes_max: 16 << 20,
+    };
+}
+
+/// A Flex index of one keyspace.
+pub(crate) struct FlexIndex {
+    shared: Arc<Shared>,
+}
+
+/// What the index, its changes and its jobs share.
+struct Shared {
+    context: IndexContext,
+    limits: FlexLimits,
+    cache: Arc<IntervalCache>,
+    writer: Mutex<Writer>,
+    /// Told when the space is nobody's any more.
+    released: Condvar,
+    current: RwLock<Arc<FlexView>>,
+    plans: Mutex<Plans>,
+}
+
+/// Who may change the space.
+struct Writer {
+    space: Space,
+    /// A change is prepared and not installed yet.
+    is_taken: bool,
+    /// Stamp of the last contents there were.
+    last_stamp: u64,
+}
+
+/// What a change makes of the index.
+struct Next {
+    prepared: PreparedSpace,
+    anchors: Arc<Anchors>,
+    tombstones: Arc<Fragments>,
+    tombstone_bytes: u64,
+    state: FlexState,
+}
+
+/// A prepared change; takes itself back unless it is installed.
+struct FlexChange {
+    shared: Arc<Shared>,
+    next: Option<Next>,
+    /// What the plans are to be told of.
+    done: jobs::Done,
+    /// Held until the change is installed or dropped (J-1).
+    _picked: Option<Arc<jobs::Picked>>,
+}
+
+impl Drop for FlexChange {
+    fn drop(&mut self) {
+        if let Some(next) = self.next.take() {
+            let mut writer = self.shared.writer.lock();
+            writer.space.withdraw(next.prepared);
+            writer.is_taken = false;
+            self.shared.released.notify_all();
+        }
+    }
+}
+
+/// What a change does to the intervals.
+struct Work<'a> {
+    /// What comes.
+    entries: Option<crate::base::cursor::BoxCursor>,
+    /// All range tombstones that are in force meanwhile.
+    tombstones: &'a Fragments,
+    /// Those that are left afterwards.
+    kept: Vec<RangeTombstone>,
+    stripes: &'a [Seq],
+    cancelled: Option<&'a crate::base::sync::atomic::AtomicBool>,
+    purpose: Purpose,
+    /// Largest seq that comes.
+    largest_seq: Seq,
+}
+
+impl Shared {
+    fn current(&self) -> Arc<FlexView> {
+        self.current.read().clone()
+    }
+
+    /// The space, when it is nobody's.
+    fn wait_for_writer(&self) -> MutexGuard<'_, Writer> {
+        let mut writer = self.writer.lock();
+        while writer.is_taken {
+            self.released.wait(&mut writer);
+        }
+        writer
+    }
+
+    /// Changes intervals, and makes that durable. Whatever fails, the space is as it was.
+    fn prepare(
+        &self,
+        writer: &mut Writer,
+        view: &FlexView,
+        work: Work<'_>,
+        listener: &mut dyn Listener,
+        run: impl FnOnce(&mut Applier<'_>) -> Result<()>,
+    ) -> Result<(Next, Applied)> {
+        let done = self.change(writer, view, work, listener, run);
+        if done.is_err() {
+            writer.space.roll_back();
+        }
+        done
+    }
+
+    fn change(
+        &self,
+        writer: &mut Writer,
+        view: &FlexView,
+        work: Work<'_>,
+        listener: &mut dyn Listener,
+        run: impl FnOnce(&mut Applier<'_>) -> Result<()>,
+    ) -> Result<(Next, Applied)> {
+        let bytes = encode_tombstones(&work.kept);
+        let is_same = work.kept == view.tombstones.tombstones();
+        if !is_same {
+            writer.space.update(0..view.tombstone_bytes, &bytes, 0)?;
+            let tag = Mark::Tombstones.tag().filter(|_| !bytes.is_empty());
+            if tag.is_some() && writer.space.tree().tag(0) != tag {
+                writer.space.set_tag(0, tag)?;
+            }
+        }
+        let tombstone_bytes = bytes.len() as u64;
+        let numbers = (view.state.last_group, writer.last_stamp);
+        let space = &mut writer.space;
+        let editor =
+            Editor::new(space, self.limits, &view.source.anchors, tombstone_bytes, numbers);
+        let mut applier = Applier {
+            editor,
+            judge: Judge {
+                snapshots: work.stripes,
+                tombstones: work.tombstones,
+                operator: self.context.operator.clone(),
+                cancelled: work.cancelled,
+            },
+            listener,
+            cache: &self.cache,
+            purpose: work.purpose,
+            applied: Applied::default(),
+        };
+        if let Some(entries) = work.entries {
+            applier.apply(&Arc::new(Mutex::new(Feed::new(entries)?)))?;
+        }
+        run(&mut applier)?;
+        let Applier { editor, applied, .. } = applier;
+        let (anchors, last_group, last_stamp) = editor.finish()?;
+        // A change that is taken back has used its stamps up.
+        writer.last_stamp = last_stamp;
+        let prepared = writer.space.commit()?;
+        let mut state = view.state;
+        state.totals.change(applied.come, applied.gone);
+        state.space = prepared.state();
+        state.last_group = last_group;
+        state.largest_seq = state.largest_seq.max(work.largest_seq).max(applied.largest_seq);
+        let tombstones = match is_same {
+            true => Arc::clone(&view.tombstones),
+            false => Arc::new(Fragments::build(work.kept)),
+        };
+        let anchors = Arc::new(anchors);
+        Ok((Next { prepared, anchors, tombstones, tombstone_bytes, state }, applied))
+    }
+
+    /// Makes a change of what is prepared: dropping it takes it back.
+    fn hand_over(
+        self: &Arc<Self>,
+        mut writer: MutexGuard<'_, Writer>,
+        next: Next,
+        done: jobs::Done,
+        picked: Option<Arc<jobs::Picked>>,
+    ) -> FlexChange {
+        writer.is_taken = true;
+        drop(writer);
+        FlexChange { shared: Arc::clone(self), next: Some(next), done, _picked: picked }
+    }
+
+    /// A change with the section that makes it count.
+    fn described(&self, change: FlexChange, report: WorkReport) -> Prepared {
+        let section = change.next.as_ref().map(|next| next.state.encode(self.context.keyspace));
+        Prepared { sections: section.into_iter().collect(), change: Box::new(change), report }
+    }
+}
+
+impl OrderedIndex for FlexIndex {
+    fn view(&self) -> Arc<dyn IndexView> {
+        self.shared.current()
+    }
+
+    fn apply_flush(&self, input: FlushInput<'_>) -> Result<Prepared> {
+        let FlushInput { entries, tombstones, stripes, mut listener } = input;
+        let mut writer = self.shared.wait_for_writer();
+        let view = self.shared.current();
+        let newest = tombstones.iter().map(|tombstone| tombstone.seq).max().unwrap_or(0);
+        let mut all = view.tombstones.tombstones();
+        all.extend(tombstones);
+        let fragments = Fragments::build(all);
+        let is_empty = view.source.anchors.groups().is_empty();
+        let kept = surviving_tombstones(&fragments, stripes, |_, _| !is_empty, &mut *listener);
+        let work = Work {
+            entries: Some(entries),
+            tombstones: &fragments,
+            kept,
+            stripes,
+            cancelled: None,
+            purpose: Purpose::Flush,
+            largest_seq: newest,
+        };
+        let shared = &self.shared;
+        let (next, applied) =
+            shared.prepare(&mut writer, &view, work, &mut *listener, |_| Ok(()))?;
+        let change = shared.hand_over(writer, next, jobs::Done::Flush, None);
+        let facts = listener.finish()?;
+        let mut prepared = shared.described(change, applied.report("flush", "memtable"));
+        prepared.sections.extend(facts);
+        Ok(prepared)
+    }
+
+    fn pick_job(&self) -> Option<Box<dyn IndexJob>> {
+        jobs::pick(&self.shared)
+    }
+
+    fn install(&self, change: Box<dyn Any + Send>) -> Result<()> {
+        let mut change = change
+            .downcast::<FlexChange>()
+            .map_err(|_| Error::invalid("a change of another kind of index"))?;
+        let Some(next) = change.next.take() else {
+            self.shared.plans.lock().installed(None, &change.done);
+            return Ok(());
+        };
+        let mut writer = self.shared.writer.lock();
+        writer.is_taken = false;
+        let published = writer.space.publish(next.prepared);
+        self.shared.released.notify_all();
+        published?;
+        let view = FlexView {
+            source: Arc::new(Source {
+                space: writer.space.view(),
+                cache: Arc::clone(&self.shared.cache),
+                anchors: next.anchors,
+            }),
+            pins: writer.space.pins(),
+            tombstones: next.tombstones,
+            tombstone_bytes: next.tombstone_bytes,
+            state: next.state,
+        };
+        *self.shared.current.write() = Arc::new(view);
+        let figures = jobs::Figures::of(&writer.space);
+        drop(writer);
+        self.shared.plans.lock().installed(Some(figures), &change.done);
+        Ok(())
+    }
+
+    fn buckets_changed(&self) {
+        self.shared.plans.lock().look_again();
+    }
+
+    fn request_compaction(&self, range: KeyRange, _orders: bool) -> u64 {
+        self.shared.plans.lock().request(range)
+    }
+
+    fn compaction_done(&self, ticket: u64) -> bool {
+        self.shared.plans.lock().is_done(ticket)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.shared.plans.lock().backlog()
+    }
+
+    fn snapshot_sections(&self) -> Vec<Section> {
+        vec![self.shared.current().state.encode(self.shared.context.keyspace)]
+    }
+
+    fn replay_floor(&self) -> Seq {
+        // The logical log says what was done to the tree; entries come from the journal alone.
+        0
+    }
+
+    fn retire(&self) {
+        self.shared.writer.lock().space.retire();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+//! Opening a Flex index: the space that its section names, the directories that stand in it, and
+//! its range tombstones. No interval is read: how long they are, and what tail they have, the tags
+//! of the tree say.
+
+use std::ops::Range;
+
+use crate::base::entry::FileId;
+use crate::base::error::{Error, Result};
+use crate::base::section::{Section, SectionTag};
+use crate::base::sync::{Arc, Condvar, Mutex, RwLock};
+use crate::base::tombstone::{Fragments, RangeTombstone};
+use crate::base::widths::Widths;
+use crate::index::context::IndexContext;
+use crate::index::flex::intervals::anchors::{Anchors, Directory, Group, Interval, Mark};
+use crate::index::flex::intervals::cache::IntervalCache;
+use crate::index::flex::intervals::jobs::{Figures, Plans};
+use crate::index::flex::intervals::state::{FlexState, decode_tombstones};
+use crate::index::flex::intervals::view::{FlexView, Source};
+use crate::index::flex::intervals::{FlexIndex, FlexLimits, Shared, Writer};
+use crate::index::flex::pages::PageContext;
+use crate::index::flex::pages::files::FileLimits;
+use crate::index::flex::pages::format::Owner;
+use crate::index::flex::space::{Space, SpaceContext, SpaceLimits};
+use crate::index::flex::tree::TreeWidths;
+use crate::io::Purpose;
+use crate::values::file::OpenFiles;
+
+/// Blocks of tables as a database has them.
+const USUAL_BLOCK_BYTES: u64 = 4096;
+
+/// Segments that one index keeps open.
+const OPEN_FILES_MAX: usize = 256;
+
+/// Sizes of all that a Flex index is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlexSizes {
+    /// Intervals.
+    pub(crate) intervals: FlexLimits,
+    /// Segments and logs.
+    pub(crate) space: SpaceLimits,
+    /// Nodes of the tree.
+    pub(crate) tree: TreeWidths,
+    /// Files of its pages.
+    pub(crate) pages: FileLimits,
+}
+
+impl FlexSizes {
+    /// What a database uses.
+    pub(crate) const USUAL: Self = Self {
+        intervals: FlexLimits::USUAL,
+        space: SpaceLimits::USUAL,
+        tree: TreeWidths::USUAL,
+        pages: FileLimits::USUAL,
+    };
+
+    /// Those of a database with these widths: where blocks of tables are tiny, so is everything
+    /// here, but for the nodes of the tree, which stay what they were when the tree was made.
+    pub(crate) fn of(widths: &Widths) -> Self {
+        let block_bytes = widths.block_bytes as u64;
+        if block_bytes >= USUAL_BLOCK_BYTES {
+            return Self::USUAL;
+        }
+        Self {
+            intervals: FlexLimits {
+                interval_bytes_max: block_bytes.max(64) * 3 / 2,
+                tail_records_max: 5,
+                fragments_max: 6,
+                group_intervals_max: 4,
+                job_bytes_max: widths.table_bytes,
+            },
+            space: SpaceLimits {
+                segment_blocks: (widths.table_bytes / 1024).clamp(2, 1023),
+                log_bytes_max: widths.table_bytes * 2,
+                garbage_percent_max: SpaceLimits::USUAL.garbage_percent_max,
+            },
+            tree: TreeWidths::USUAL,
+            pages: FileLimits { bytes_min: widths.table_bytes, bytes_max: 4 * widths.table_bytes },
+        }
+    }
+}
+
+/// What stands in a space.
+struct Contents {
+    tombstones: Vec<RangeTombstone>,
+    tombstone_bytes: u64,
+    anchors: Anchors,
+    last_stamp: u64,
+}
+
+impl FlexIndex {
+    /// The index that these sections describe; the last one counts, none: an empty index.
+    ///
+    /// # Errors
+    /// `Corruption` where the space is not what the section says, or holds what an index does not.
+    pub(crate) fn recover(
+        context: IndexContext,
+        sizes: &FlexSizes,
+        sections: &[Section],
+    ) -> Result<Arc<Self>> {
+        let mut state = FlexState::default();
+        for section in sections.iter().filter(|section| section.tag == SectionTag::FLEX) {
+            let (keyspace, named) = FlexState::decode(section)?;
+            if keyspace != context.keyspace {
+                return Err(Error::corruption("a section of another keyspace"));
+            }
+            state = named;
+        }
+        let space = Space::open(&space_context(&context, sizes), state.space)?;
+        let last_file = space.files().into_iter().max().unwrap_or(FileId(0));
+        context.file_ids.at_least(FileId(last_file.0.saturating_add(1)));
+        let contents = Contents::read(&space)?;
+        let is_known = |group: &Arc<Group>| group.id <= state.last_group;
+        if !contents.anchors.groups().iter().all(is_known) {
+            return Err(Error::corruption("a Flex section names too few groups"));
+        }
+        let cache = Arc::new(IntervalCache::new(context.tables.blocks(), context.file_ids.next()));
+        let view = FlexView {
+            source: Arc::new(Source {
+                space: space.view(),
+                cache: Arc::clone(&cache),
+                anchors: Arc::new(contents.anchors),
+            }),
+            pins: space.pins(),
+            tombstones: Arc::new(Fragments::build(contents.tombstones)),
+            tombstone_bytes: contents.tombstone_bytes,
+            state,
+        };
+        let plans = Plans::new(Figures::of(&space), sizes.space.garbage_percent_max);
+        let last_stamp = contents.last_stamp;
+        Ok(Arc::new(Self {
+            shared: Arc::new(Shared {
+                context,
+                limits: sizes.intervals,
+                cache,
+                writer: Mutex::new(Writer { space, is_taken: false, last_stamp }),
+                released: Condvar::new(),
+                current: RwLock::new(Arc::new(view)),
+                plans: Mutex::new(plans),
+            }),
+        }))
+    }
+}
+
+fn space_context(context: &IndexContext, sizes: &FlexSizes) -> Arc<SpaceContext> {
+    let owner = Owner { uuid: context.uuid, keyspace: context.keyspace };
+    let pages = PageContext {
+        io: context.io.clone(),
+        dir: context.dir.clone(),
+        owner,
+        obsolete: Arc::clone(&context.obsolete),
+        ids: Arc::clone(&context.file_ids),
+        limits: sizes.pages,
+    };
+    Arc::new(SpaceContext {
+        io: context.io.clone(),
+        dir: context.dir.clone(),
+        owner,
+        obsolete: Arc::clone(&context.obsolete),
+        ids: Arc::clone(&context.file_ids),
+        open_files: Arc::new(OpenFiles::new(OPEN_FILES_MAX)),
+        widths: sizes.tree,
+        limits: sizes.space,
+        pages: Arc::new(pages),
+    })
+}
+
+impl Contents {
+    /// Reads what says where things are.
+    fn read(space: &Space) -> Result<Self> {
+        let mut contents = Self {
+            tombstones: vec![],
+            tombstone_bytes: 0,
+            anchors: Anchors::default(),
+            last_stamp: 0,
+        };
+        let mut groups: Vec<Arc<Group>> = Vec::new();
+        let mut open: Option<(Group, std::vec::IntoIter<Box<[u8]>>)> = None;
+        let mut marks = marks(space)?.into_iter().peekable();
+        while let Some((offset, mark)) = marks.next() {
+            let end = marks.peek().map_or(space.tree().length(), |(next, _)| *next);
+            match mark {
+                Mark::Tombstones if offset == 0 => {
+                    let bytes = read(space, offset..end)?;
+                    contents.tombstones = decode_tombstones(&bytes)?;
+                    contents.tombstone_bytes = end;
+                }
+                Mark::Tombstones => {
+                    return Err(Error::corruption("range tombstones in the middle of a space"));
+                }
+                Mark::Directory => {
+                    groups.extend(finished(open.take())?);
+                    open = Some(group(&read(space, offset..end)?, end - offset)?);
+                }
+                Mark::Interval(tail) => {
+                    let entry = open.as_mut().and_then(|(group, rest)| Some((group, rest.next()?)));
+                    let Some((group, anchor)) = entry else {
+                        return Err(Error::corruption("an interval that is in no directory"));
+                    };
+                    contents.last_stamp += 1;
+                    let (bytes, stamp) = (end - offset, contents.last_stamp);
+                    group.intervals.push(Interval { anchor, bytes, tail, stamp });
+                }
+            }
+        }
+        groups.extend(finished(open)?);
+        let anchors = Anchors::new(groups, contents.tombstone_bytes);
+        let is_rising = anchors.iter().zip(anchors.iter().skip(1));
+        if is_rising.into_iter().any(|(a, b)| a.interval.anchor >= b.interval.anchor) {
+            return Err(Error::corruption("anchors of two groups are not in order"));
+        }
+        contents.anchors = anchors;
+        Ok(contents)
+    }
+}
+
+/// What the tags of a space say; the first byte must have one.
+fn marks(space: &Space) -> Result<Vec<(u64, Mark)>> {
+    let tree = space.tree();
+    let mut marks = Vec::new();
+    for piece in tree.walk(0..tree.length())? {
+        if let Some(tag) = piece.extent.tag {
+            marks.push((piece.offset, Mark::of(tag)?));
+        } else if piece.offset == 0 {
+            return Err(Error::corruption("a space that begins with nothing"));
+        }
+    }
+    Ok(marks)
+}
+
+fn read(space: &Space, range: Range<u64>) -> Result<Vec<u8>> {
+    /// Longest directory or list of tombstones: what is held in memory as a whole.
+    const BYTES_MAX: u64 = 1 << 30;
+    if range.end - range.start > BYTES_MAX {
+        return Err(Error::corruption("a directory that is too long"));
+    }
+    space.read(range, Purpose::Recovery)
+}
+
+fn group(bytes: &[u8], directory_bytes: u64) -> Result<(Group, std::vec::IntoIter<Box<[u8]>>)> {
+    let Directory { id, parent, edits, anchors } = Directory::decode(bytes)?;
+    let intervals = Vec::with_capacity(anchors.len());
+    Ok((Group { id, parent, directory_bytes, edits, intervals }, anchors.into_iter()))
+}
+
+/// A group, when all its intervals have been met.
+fn finished(open: Option<(Group, std::vec::IntoIter<Box<[u8]>>)>) -> Result<Option<Arc<Group>>> {
+    let Some((group, mut rest)) = open else { return Ok(None) };
+    match rest.next() {
+        Some(_) => Err(Error::corruption("a directory names an interval that is missing")),
+        None => Ok(Some(Arc::new(group))),
+    }
+}

@@ -1,0 +1,345 @@
+//! The bytes of an interval: records of entries one behind the other, and how they are read.
+//!
+//! A record is three varints (bytes of the key, seq and kind, bytes of the value), the key, the
+//! value. Records stand in entry order, but for a tail of such as were appended later, each lot of
+//! them in order; reading sorts. A [`Run`] is the bytes as they are, where each record begins, in
+//! entry order, and sixteen bits of each key's hash: what a cache holds, and what a look-up
+//! searches without touching more than the record it is after.
+//!
+//! Immutable once made. Invariants: R-1 entries are in strict entry order. R-2 every record lies
+//! within the bytes. `docs/format/flex-intervals.md` has the bytes.
+
+// Values are handed to users, and they are outside what the model checker watches.
+use std::sync::Arc as ValueArc;
+
+use crate::base::checksum::key_hash;
+use crate::base::codec::{Reader, put_varint};
+use crate::base::cursor::Cursor;
+use crate::base::entry::{Kind, SEQ_MAX, Seq, compare_entries};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::base::lookup::Lookup;
+use crate::base::value::Value;
+
+/// Bits of the number that holds seq and kind which are the kind's.
+const KIND_BITS: u32 = 3;
+
+/// A record, read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    /// The key.
+    pub(crate) key: &'a [u8],
+    /// The seq.
+    pub(crate) seq: Seq,
+    /// The kind.
+    pub(crate) kind: Kind,
+    /// Value, operand or handle.
+    pub(crate) value: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// Appends it.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.key.len() as u64);
+        put_varint(out, self.seq << KIND_BITS | self.kind as u64);
+        put_varint(out, self.value.len() as u64);
+        out.extend_from_slice(self.key);
+        out.extend_from_slice(self.value);
+    }
+
+    /// Reads one.
+    pub(crate) fn decode(reader: &mut Reader<'a>) -> Result<Self> {
+        let (key_bytes, packed, value_bytes) =
+            (reader.varint()?, reader.varint()?, reader.varint()?);
+        let (seq, kind) = (packed >> KIND_BITS, packed & ((1 << KIND_BITS) - 1));
+        let kind = match Kind::from_u8(kind as u8) {
+            Some(kind @ (Kind::Put | Kind::PutSeparated | Kind::Merge)) => kind,
+            Some(kind @ (Kind::PutBare | Kind::Delete)) if value_bytes == 0 => kind,
+            _ => {
+                let message = format!("a record of kind {kind} and {value_bytes} bytes");
+                return Err(Error::corruption(message));
+            }
+        };
+        if seq == 0 || seq > SEQ_MAX {
+            return Err(Error::corruption(format!("a record of seq {seq}")));
+        }
+        if key_bytes > KEY_BYTES_MAX as u64 || value_bytes > VALUE_BYTES_MAX as u64 {
+            return Err(Error::corruption("a record states too many bytes"));
+        }
+        let key = reader.take(key_bytes as usize)?;
+        Ok(Self { key, seq, kind, value: reader.take(value_bytes as usize)? })
+    }
+}
+
+/// Records of an interval, in entry order.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    bytes: ValueArc<Vec<u8>>,
+    starts: Vec<u32>,
+    fingerprints: Vec<u16>,
+    is_sorted: bool,
+}
+
+fn fingerprint(hash: u64) -> u16 {
+    (hash >> 48) as u16
+}
+
+impl Run {
+    /// Reads the bytes of an interval, all of them.
+    pub(crate) fn decode(bytes: Vec<u8>) -> Result<Self> {
+        let mut reader = Reader::new(&bytes);
+        let mut starts = Vec::new();
+        let mut is_sorted = true;
+        let mut last: Option<(&[u8], Seq)> = None;
+        while !reader.is_empty() {
+            let start = bytes.len() - reader.rest().len();
+            starts.push(u32::try_from(start).map_err(|_| too_large())?);
+            let at = |error: Error| error.context(format_args!("record at byte {start}"));
+            let record = Record::decode(&mut reader).map_err(at)?;
+            let next = (record.key, record.seq);
+            is_sorted &= last.is_none_or(|last| compare_entries(last, next).is_lt());
+            last = Some(next);
+        }
+        let mut run = Self { bytes: ValueArc::new(bytes), starts, fingerprints: vec![], is_sorted };
+        if !is_sorted {
+            run.sort()?;
+        }
+        let hash = |start: &u32| fingerprint(key_hash(run.record_at(*start).key));
+        run.fingerprints = run.starts.iter().map(hash).collect();
+        Ok(run)
+    }
+
+    /// Puts what was appended in its place.
+    fn sort(&mut self) -> Result<()> {
+        let mut starts = std::mem::take(&mut self.starts);
+        let entry = |start: &u32| {
+            let record = self.record_at(*start);
+            (record.key, record.seq)
+        };
+        starts.sort_by(|a, b| compare_entries(entry(a), entry(b)));
+        let mut pairs = starts.iter().zip(starts.iter().skip(1));
+        if pairs.any(|(a, b)| entry(a) == entry(b)) {
+            return Err(Error::corruption("an interval holds an entry twice"));
+        }
+        self.starts = starts;
+        Ok(())
+    }
+
+    /// The record that begins there; one of no meaning where none does.
+    fn record_at(&self, start: u32) -> Record<'_> {
+        let rest = self.bytes.get(start as usize..).unwrap_or_default();
+        let none = Record { key: &[], seq: 0, kind: Kind::Delete, value: &[] };
+        Record::decode(&mut Reader::new(rest)).unwrap_or(none)
+    }
+
+    /// The record of this number.
+    pub(crate) fn get(&self, number: usize) -> Option<Record<'_>> {
+        self.starts.get(number).map(|start| self.record_at(*start))
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// The records.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Record<'_>> {
+        self.starts.iter().map(|start| self.record_at(*start))
+    }
+
+    /// Whether they stand there in entry order.
+    pub(crate) fn is_sorted(&self) -> bool {
+        self.is_sorted
+    }
+
+    /// Where a record of this number begins in bytes that are in order; the end behind the last.
+    pub(crate) fn start(&self, number: usize) -> u64 {
+        self.starts.get(number).map_or(self.bytes.len() as u64, |start| u64::from(*start))
+    }
+
+    /// Number of the first record at or behind (key, seq).
+    pub(crate) fn lower_bound(&self, key: &[u8], seq: Seq) -> usize {
+        self.starts.partition_point(|start| {
+            let record = self.record_at(*start);
+            compare_entries((record.key, record.seq), (key, seq)).is_lt()
+        })
+    }
+
+    /// Offers the versions of a key that a lookup sees, from newest to oldest; true when it is
+    /// decided.
+    pub(crate) fn offer(&self, key: &[u8], hash: u64, lookup: &mut Lookup) -> bool {
+        let wanted = fingerprint(hash);
+        let mut candidates = self.fingerprints.iter().enumerate();
+        let first = candidates.find_map(|(number, fingerprint)| {
+            (*fingerprint == wanted && self.get(number).is_some_and(|record| record.key == key))
+                .then_some(number)
+        });
+        let versions = first.into_iter().flat_map(|first| self.starts.iter().skip(first));
+        for start in versions {
+            let record = self.record_at(*start);
+            if record.key != key {
+                break;
+            }
+            if record.seq <= lookup.snapshot
+                && lookup.offer(record.seq, record.kind, || self.value_of(*start))
+            {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The value of a record without a copy of it.
+    fn value_of(&self, start: u32) -> Value {
+        let record = self.record_at(start);
+        let (from, value) = (self.bytes.as_ptr() as usize, record.value);
+        if value.is_empty() {
+            return Value::copy_from(&[]);
+        }
+        let begin = value.as_ptr() as usize - from;
+        Value::shared(ValueArc::clone(&self.bytes), begin..begin + value.len())
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.bytes.capacity()
+            + self.starts.capacity() * 4
+            + self.fingerprints.capacity() * 2
+    }
+}
+
+fn too_large() -> Error {
+    Error::new(ErrorKind::Unsupported, "the versions of one key take more than 4 GiB")
+}
+
+/// Makes runs of records that come in order.
+#[derive(Debug, Default)]
+pub(crate) struct RunBuilder {
+    bytes: Vec<u8>,
+    starts: Vec<u64>,
+}
+
+impl RunBuilder {
+    /// Appends a record.
+    pub(crate) fn add(&mut self, record: &Record<'_>) {
+        self.starts.push(self.bytes.len() as u64);
+        record.encode(&mut self.bytes);
+    }
+
+    /// Bytes so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// Records so far.
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// The bytes so far.
+    pub(crate) fn encoded(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Where a record of this number begins; the end behind the last.
+    pub(crate) fn start(&self, number: usize) -> u64 {
+        self.starts.get(number).copied().unwrap_or(self.bytes.len() as u64)
+    }
+
+    /// The record of this number.
+    pub(crate) fn get(&self, number: usize) -> Option<Record<'_>> {
+        let rest = self.bytes.get(*self.starts.get(number)? as usize..)?;
+        Record::decode(&mut Reader::new(rest)).ok()
+    }
+
+    /// Lets the first records go.
+    pub(crate) fn remove_first(&mut self, count: usize) {
+        let end = self.start(count);
+        self.bytes.drain(..end as usize);
+        self.starts.drain(..count.min(self.starts.len()));
+        self.starts.iter_mut().for_each(|start| *start -= end);
+    }
+}
+
+/// A position in a run.
+pub(crate) struct RunCursor {
+    run: ValueArc<Run>,
+    at: Option<usize>,
+}
+
+impl RunCursor {
+    /// A cursor over a run, not positioned.
+    pub(crate) fn new(run: ValueArc<Run>) -> Self {
+        Self { run, at: None }
+    }
+
+    fn record(&self) -> Record<'_> {
+        let none = Record { key: &[], seq: SEQ_MAX, kind: Kind::Delete, value: &[] };
+        self.at.and_then(|at| self.run.get(at)).unwrap_or(none)
+    }
+
+    fn stand_at(&mut self, number: Option<usize>) {
+        self.at = number.filter(|number| *number < self.run.len());
+    }
+}
+
+impl Cursor for RunCursor {
+    fn seek_first(&mut self) -> Result<()> {
+        self.stand_at(Some(0));
+        Ok(())
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.stand_at(self.run.len().checked_sub(1));
+        Ok(())
+    }
+
+    fn seek(&mut self, key: &[u8], seq: Seq) -> Result<()> {
+        self.stand_at(Some(self.run.lower_bound(key, seq)));
+        Ok(())
+    }
+
+    fn seek_before(&mut self, key: &[u8], seq: Seq) -> Result<()> {
+        self.stand_at(self.run.lower_bound(key, seq).checked_sub(1));
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.stand_at(self.at.map(|at| at + 1));
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.stand_at(self.at.and_then(|at| at.checked_sub(1)));
+        Ok(())
+    }
+
+    fn valid(&self) -> bool {
+        self.at.is_some()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.record().key
+    }
+
+    fn seq(&self) -> Seq {
+        self.record().seq
+    }
+
+    fn kind(&self) -> Kind {
+        self.record().kind
+    }
+
+    fn value(&self) -> &[u8] {
+        self.record().value
+    }
+
+    fn value_owned(&self) -> Value {
+        let start = self.at.and_then(|at| self.run.starts.get(at));
+        start.map_or_else(|| Value::copy_from(&[]), |start| self.run.value_of(*start))
+    }
+}
+
+#[cfg(test)]
+mod tests;

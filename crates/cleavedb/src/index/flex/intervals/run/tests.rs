@@ -1,0 +1,86 @@
+//! Records and runs: round trips, tails, and bytes that no writer wrote.
+
+use super::*;
+use crate::base::error::ErrorKind;
+
+fn record<'a>(key: &'a str, seq: Seq, kind: Kind, value: &'a str) -> Record<'a> {
+    Record { key: key.as_bytes(), seq, kind, value: value.as_bytes() }
+}
+
+fn bytes_of(records: &[Record<'_>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    records.iter().for_each(|record| record.encode(&mut bytes));
+    bytes
+}
+
+#[test]
+fn records_round_trip() {
+    let long = "k".repeat(KEY_BYTES_MAX);
+    let all = [
+        record("", 1, Kind::Put, ""),
+        record("a", SEQ_MAX, Kind::PutSeparated, "handle"),
+        record("a", 300, Kind::PutBare, ""),
+        record("a", 299, Kind::Delete, ""),
+        record("a", 298, Kind::Merge, "operand"),
+        record(&long, 5, Kind::Put, &long),
+    ];
+    let bytes = bytes_of(&all);
+    let run = Run::decode(bytes.clone()).unwrap();
+    assert_eq!(run.iter().collect::<Vec<_>>(), all);
+    assert!(run.is_sorted());
+    let mut builder = RunBuilder::default();
+    all.iter().for_each(|record| builder.add(record));
+    assert_eq!((builder.encoded(), builder.len()), (bytes.as_slice(), 6));
+    builder.remove_first(2);
+    assert_eq!(builder.get(0), Some(all[2]));
+    assert_eq!(builder.encoded(), bytes_of(&all[2..]));
+}
+
+#[test]
+fn a_tail_is_sorted_in_and_nothing_is_there_twice() {
+    let mut records = vec![
+        record("b", 1, Kind::Put, "old"),
+        record("c", 2, Kind::Put, "c"),
+        record("a", 4, Kind::Put, "a"),
+        record("b", 9, Kind::Put, "new"),
+        record("b", 5, Kind::Delete, ""),
+    ];
+    let run = Run::decode(bytes_of(&records)).unwrap();
+    assert!(!run.is_sorted());
+    let order: Vec<_> = run.iter().map(|record| (record.key, record.seq)).collect();
+    let wanted: Vec<(&[u8], Seq)> = vec![(b"a", 4), (b"b", 9), (b"b", 5), (b"b", 1), (b"c", 2)];
+    assert_eq!(order, wanted);
+    for (snapshot, wanted) in [(8, Kind::Delete), (9, Kind::Put), (4, Kind::Put)] {
+        let mut lookup = Lookup::new(snapshot);
+        assert!(run.offer(b"b", key_hash(b"b"), &mut lookup));
+        assert_eq!(lookup.found.unwrap().kind, wanted);
+    }
+    assert!(!run.offer(b"d", key_hash(b"d"), &mut Lookup::new(SEQ_MAX)));
+    records.push(record("c", 2, Kind::Put, "again"));
+    assert_eq!(Run::decode(bytes_of(&records)).unwrap_err().kind(), ErrorKind::Corruption);
+}
+
+#[test]
+fn bytes_that_no_writer_wrote_are_refused() {
+    let good = bytes_of(&[record("key", 7, Kind::Put, "value")]);
+    for end in 1..good.len() {
+        assert!(Run::decode(good[..end].to_vec()).is_err(), "{end} bytes");
+    }
+    let refused = |key_bytes: u64, packed: u64, value_bytes: u64| {
+        let mut bytes = Vec::new();
+        [key_bytes, packed, value_bytes].iter().for_each(|number| put_varint(&mut bytes, *number));
+        bytes.extend([0; 20]);
+        let read = Record::decode(&mut Reader::new(&bytes)).map(drop);
+        read.is_err_and(|error| error.kind() == ErrorKind::Corruption)
+    };
+    assert!(!refused(3, 7 << 3 | 1, 5));
+    assert!(refused(3, 1, 5), "no seq");
+    assert!(refused(3, (SEQ_MAX + 1) << 3 | 1, 5), "a seq too large");
+    for kind in [0, 6, 7] {
+        assert!(refused(3, 7 << 3 | kind, 5), "kind {kind}");
+    }
+    assert!(refused(3, 7 << 3 | 4, 5), "a delete with a value");
+    assert!(refused(KEY_BYTES_MAX as u64 + 1, 7 << 3 | 1, 5));
+    assert!(refused(3, 7 << 3 | 1, VALUE_BYTES_MAX as u64 + 1));
+    assert!(refused(u64::MAX, 7 << 3 | 1, 5));
+}

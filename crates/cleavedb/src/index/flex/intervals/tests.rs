@@ -1,0 +1,173 @@
+//! The index beside its twin: operations, snapshots, range deletes, jobs, reopening, crashes.
+
+use super::*;
+use crate::base::entry::{FileId, Kind, SEQ_MAX};
+use crate::base::names::parse_file_name;
+use crate::index::flex::pages::files::FileLimits;
+use crate::index::flex::space::SpaceLimits;
+use crate::index::flex::tree::TreeWidths;
+use crate::index::testing::world::{Findings, World, entries_of, get, job_context};
+use crate::index::testing::{Entry, Recorder, VecCursor};
+
+mod defects;
+mod model;
+
+/// Sizes so small that a few entries split everything.
+pub(super) const TINY: FlexSizes = FlexSizes {
+    intervals: FlexLimits {
+        interval_bytes_max: 160,
+        tail_records_max: 4,
+        fragments_max: 6,
+        group_intervals_max: 4,
+        job_bytes_max: 600,
+    },
+    space: SpaceLimits { segment_blocks: 5, log_bytes_max: 3000, garbage_percent_max: 40 },
+    tree: TreeWidths { leaf_extents_max: 4, children_max: 4, window_bytes: 64 },
+    pages: FileLimits { bytes_min: 2000, bytes_max: 6000 },
+};
+
+pub(super) fn recover(world: &World, sections: &[Section]) -> Arc<FlexIndex> {
+    FlexIndex::recover(world.context(), &TINY, sections).unwrap()
+}
+
+pub(super) fn input(
+    entries: Vec<Entry>,
+    tombstones: Vec<RangeTombstone>,
+    stripes: &[Seq],
+) -> FlushInput<'_> {
+    let listener = Box::new(Recorder::default());
+    FlushInput { entries: Box::new(VecCursor::new(entries)), tombstones, stripes, listener }
+}
+
+/// Flushes and installs.
+pub(super) fn flush(index: &FlexIndex, entries: Vec<Entry>, tombstones: Vec<RangeTombstone>) {
+    let prepared = index.apply_flush(input(entries, tombstones, &[])).unwrap();
+    index.install(prepared.change).unwrap();
+}
+
+/// Runs what is due, at most so many jobs; returns what they were.
+pub(super) fn work(index: &FlexIndex, stripes: &[Seq], jobs_max: usize) -> Vec<String> {
+    let mut done = Vec::new();
+    while let Some(mut job) = index.pick_job().filter(|_| done.len() < jobs_max) {
+        assert!(index.pick_job().is_none(), "one job at a time");
+        let prepared = job.run(&job_context(stripes)).unwrap();
+        done.push(format!("{}: {}", prepared.report.kind, prepared.report.reason));
+        index.install(prepared.change).unwrap();
+    }
+    done
+}
+
+pub(super) fn put(key: &str, seq: Seq, value: &str) -> Entry {
+    Entry { key: key.into(), seq, kind: Kind::Put, value: value.into() }
+}
+
+pub(super) fn delete(key: &str, seq: Seq) -> Entry {
+    Entry { key: key.into(), seq, kind: Kind::Delete, value: Vec::new() }
+}
+
+pub(super) fn range_delete(start: &str, end: &str, seq: Seq) -> RangeTombstone {
+    RangeTombstone { start: start.as_bytes().into(), end: end.as_bytes().into(), seq }
+}
+
+/// Everything of a view must be sound.
+pub(super) fn verify(view: &dyn IndexView) {
+    let mut findings = Findings::default();
+    view.verify(&mut findings);
+    assert!(findings.problems.is_empty(), "{:?}", findings.problems);
+}
+
+/// Removes files that no state leads to, as an open of a database does.
+pub(super) fn remove_strays(world: &World, index: &FlexIndex) {
+    let wanted: Vec<FileId> = index.view().files().iter().map(|file| file.id).collect();
+    for name in world.names() {
+        let (_, id) = parse_file_name(&name).unwrap();
+        if !wanted.contains(&id) {
+            world.io.disk.remove_file(&world.context().dir.join(name)).unwrap();
+        }
+    }
+}
+
+fn keys(numbers: impl Iterator<Item = u32>) -> Vec<String> {
+    numbers.map(|number| format!("key{number:05}")).collect()
+}
+
+#[test]
+fn what_is_flushed_is_found_before_and_after_an_open() {
+    let world = World::new();
+    let index = recover(&world, &[]);
+    assert!(entries_of(&*index.view(), KeyRange::default()).is_empty());
+    assert_eq!(get(&*index.view(), b"a", SEQ_MAX).unwrap(), None);
+    let keys = keys(0..300);
+    let entries = |step: usize, first: Seq| {
+        let chosen = keys.iter().step_by(step).zip(first..);
+        chosen.map(|(key, seq)| put(key, seq, &format!("value {seq}"))).collect::<Vec<_>>()
+    };
+    flush(&index, entries(3, 1), vec![]);
+    flush(&index, entries(7, 1000), vec![]);
+    flush(&index, vec![put("", 5000, ""), put("zz", 5001, "last")], vec![]);
+    let view = index.view();
+    verify(&*view);
+    let check = |view: &dyn IndexView| {
+        for (number, key) in keys.iter().enumerate() {
+            let wanted = match (number % 7, number % 3) {
+                (0, _) => Some(format!("value {}", 1000 + number / 7)),
+                (_, 0) => Some(format!("value {}", 1 + number / 3)),
+                _ => None,
+            };
+            assert_eq!(get(view, key.as_bytes(), SEQ_MAX).unwrap(), wanted.map(String::into_bytes));
+        }
+        assert_eq!(get(view, b"", SEQ_MAX).unwrap(), Some(vec![]));
+        assert_eq!(get(view, b"zz", SEQ_MAX).unwrap().unwrap(), b"last");
+    };
+    check(&*view);
+    let again = recover(&world, &index.snapshot_sections());
+    check(&*again.view());
+    verify(&*again.view());
+    assert_eq!(
+        entries_of(&*again.view(), KeyRange::default()),
+        entries_of(&*view, KeyRange::default())
+    );
+    assert_eq!(again.view().largest_seq(), 5001);
+    drop((view, index, again));
+}
+
+#[test]
+fn a_change_that_is_dropped_leaves_nothing_but_files_that_go() {
+    let world = World::new();
+    let index = recover(&world, &[]);
+    let list = |seq: Seq| keys(0..60).iter().map(|key| put(key, seq, "some value")).collect();
+    for round in 1..6 {
+        let before = entries_of(&*index.view(), KeyRange::default());
+        let (sections, names) = (index.snapshot_sections(), world.names());
+        let tombstones = vec![range_delete("key00010", "key00020", 100 * round)];
+        drop(index.apply_flush(input(list(100 * round + 1), tombstones, &[])).unwrap());
+        assert_eq!(entries_of(&*index.view(), KeyRange::default()), before);
+        assert_eq!(index.snapshot_sections(), sections);
+        world.sweep();
+        // One segment may go on, which nothing leads to yet.
+        assert!(world.names().len() <= names.len() + 1, "{names:?} {:?}", world.names());
+        flush(&index, list(100 * round + 2), vec![]);
+        verify(&*index.view());
+        let again = recover(&world, &index.snapshot_sections());
+        let both = [&*again.view(), &*index.view()].map(|v| entries_of(v, KeyRange::default()));
+        assert_eq!(both[0], both[1]);
+        assert_eq!(both[0].len(), 60);
+        drop(again);
+        world.sweep();
+    }
+}
+
+#[test]
+fn retired_files_go_with_the_last_view() {
+    let world = World::new();
+    let index = recover(&world, &[]);
+    flush(&index, vec![put("a", 1, "x")], vec![]);
+    let view = index.view();
+    index.retire();
+    drop(index);
+    world.sweep();
+    assert_eq!(get(&*view, b"a", SEQ_MAX).unwrap().unwrap(), b"x");
+    drop(view);
+    world.sweep();
+    assert_eq!(world.names(), Vec::<String>::new());
+}

@@ -1,0 +1,229 @@
+//! Reading a Flex index as of one change: gets, batched gets, cursors, figures, verification.
+//!
+//! Plain values and pins that any thread may read. Invariant: V-1 whatever a view hands out holds
+//! the files that it reads.
+
+use std::sync::Arc as ValueArc;
+
+use crate::base::cursor::BoxCursor;
+use crate::base::entry::{FileId, Seq};
+use crate::base::error::{Error, Result};
+use crate::base::lookup::Lookup;
+use crate::base::names::FileKind;
+use crate::base::sync::Arc;
+use crate::base::tombstone::Fragments;
+use crate::index::flex::intervals::anchors::{Anchors, Found};
+use crate::index::flex::intervals::apply::check_keys;
+use crate::index::flex::intervals::cache::IntervalCache;
+use crate::index::flex::intervals::cursor::FlexCursor;
+use crate::index::flex::intervals::run::Run;
+use crate::index::flex::intervals::state::{FlexState, Totals};
+use crate::index::flex::space::{Pins, View};
+use crate::index::{
+    CursorOptions, FileRecord, IndexSpace, IndexView, KeyLookup, LevelSpace, VerifySink,
+};
+use crate::io::Purpose;
+
+/// What intervals are read from.
+pub(super) struct Source {
+    pub(super) space: View,
+    pub(super) cache: Arc<IntervalCache>,
+    pub(super) anchors: Arc<Anchors>,
+}
+
+/// A state of the index.
+pub(super) struct FlexView {
+    pub(super) source: Arc<Source>,
+    pub(super) pins: Pins,
+    pub(super) tombstones: Arc<Fragments>,
+    pub(super) tombstone_bytes: u64,
+    pub(super) state: FlexState,
+}
+
+impl Source {
+    /// Reads an interval past the cache.
+    fn read(&self, found: &Found<'_>, purpose: Purpose) -> Result<ValueArc<Run>> {
+        self.decode(found, self.space.read(found.range(), purpose)?)
+    }
+
+    /// Reads intervals past the cache, all their fragments at once.
+    pub(super) fn read_many(
+        &self,
+        list: &[Found<'_>],
+        purpose: Purpose,
+    ) -> Result<Vec<ValueArc<Run>>> {
+        let ranges: Vec<_> = list.iter().map(Found::range).collect();
+        let read = self.space.read_many(&ranges, purpose)?;
+        list.iter().zip(read).map(|(found, bytes)| self.decode(found, bytes)).collect()
+    }
+
+    /// The bytes of an interval; its keys must be its own.
+    fn decode(&self, found: &Found<'_>, bytes: Vec<u8>) -> Result<ValueArc<Run>> {
+        let run = Run::decode(bytes)?;
+        let next = self.anchors.get(found.group, found.number + 1);
+        let end = next.map(|next| &*next.interval.anchor);
+        let is_first = (found.group, found.number) == (0, 0);
+        check_keys(&run, &found.interval.anchor, end, is_first)?;
+        Ok(ValueArc::new(run))
+    }
+
+    /// What an interval holds, through the cache.
+    fn load(&self, found: &Found<'_>, purpose: Purpose) -> Result<ValueArc<Run>> {
+        self.cache.get_or_load(found.interval.stamp, || self.read(found, purpose))
+    }
+}
+
+impl FlexView {
+    fn answer(&self, run: &Run, key: &[u8], hash: u64, lookup: &mut Lookup) {
+        if !run.offer(key, hash, lookup) {
+            lookup.end_source();
+        }
+    }
+
+    fn begin(&self, key: &[u8], lookup: &mut Lookup) {
+        if !self.tombstones.is_empty() {
+            lookup.cover(self.tombstones.cover_seq(key, lookup.snapshot));
+        }
+    }
+
+    /// Checks the intervals, each with all that is in it.
+    fn verify_intervals(&self, sink: &mut dyn VerifySink) -> Totals {
+        let mut totals = Totals::default();
+        let newest = self.state.largest_seq;
+        for found in self.source.anchors.iter() {
+            match self.source.read(&found, Purpose::Verify) {
+                Ok(run) => {
+                    totals.change(Totals::of(&run), Totals::default());
+                    if run.iter().any(|record| record.seq > newest) {
+                        sink.problem(Error::corruption("an interval is newer than its index"));
+                    }
+                }
+                Err(error) => sink.problem(error),
+            }
+        }
+        totals
+    }
+}
+
+impl IndexView for FlexView {
+    fn get(&self, key: &[u8], hash: u64, lookup: &mut Lookup) -> Result<()> {
+        self.begin(key, lookup);
+        match self.source.anchors.find(key) {
+            Some(found) => {
+                let run = self.source.load(&found, Purpose::Read)?;
+                self.answer(&run, key, hash, lookup);
+            }
+            None => drop(lookup.end_source()),
+        }
+        Ok(())
+    }
+
+    fn multi_get(&self, keys: &mut [KeyLookup<'_>]) -> Result<()> {
+        let mut wanted: Vec<(u64, &mut KeyLookup<'_>, Option<Found<'_>>)> = Vec::new();
+        for key in keys.iter_mut().filter(|key| key.lookup.found.is_none()) {
+            let found = self.source.anchors.find(key.key);
+            wanted.push((found.map_or(0, |found| found.offset), key, found));
+        }
+        wanted.sort_by_key(|(offset, _, _)| *offset);
+        let mut missing: Vec<Found<'_>> = Vec::new();
+        let mut runs: Vec<Option<ValueArc<Run>>> = Vec::with_capacity(wanted.len());
+        for (_, _, found) in &wanted {
+            let run = found.and_then(|found| self.source.cache.get(found.interval.stamp));
+            let is_asked =
+                missing.last().map(|last| last.offset) == found.map(|found| found.offset);
+            if let Some(found) = found.filter(|_| run.is_none() && !is_asked) {
+                missing.push(found);
+            }
+            runs.push(run);
+        }
+        // All fragments of all intervals that are missing, together.
+        let mut read = Vec::with_capacity(missing.len());
+        for (found, run) in missing.iter().zip(self.source.read_many(&missing, Purpose::Read)?) {
+            self.source.cache.insert(found.interval.stamp, &run);
+            read.push((found.offset, run));
+        }
+        for ((offset, key, found), run) in wanted.into_iter().zip(runs) {
+            let KeyLookup { key, hash, lookup } = key;
+            self.begin(key, lookup);
+            let at = || read.binary_search_by_key(&offset, |(offset, _)| *offset).ok();
+            let run = run.as_ref().or_else(|| read.get(at()?).map(|(_, run)| run));
+            match run.filter(|_| found.is_some()) {
+                Some(run) => self.answer(run, key, *hash, lookup),
+                None => drop(lookup.end_source()),
+            }
+        }
+        Ok(())
+    }
+
+    fn cursor(&self, options: &CursorOptions) -> Result<BoxCursor> {
+        Ok(Box::new(FlexCursor::new(&self.source, options)))
+    }
+
+    fn tombstones(&self) -> Result<Arc<Fragments>> {
+        Ok(Arc::clone(&self.tombstones))
+    }
+
+    fn cover(&self, key: &[u8], snapshot: Seq) -> Result<Seq> {
+        Ok(self.tombstones.cover_seq(key, snapshot))
+    }
+
+    fn files(&self) -> Vec<FileRecord> {
+        let record = |(kind, id, bytes): &(FileKind, FileId, u64)| {
+            // Files grow, and their parts prove themselves: there is no checksum of a whole one.
+            FileRecord { kind: *kind, id: *id, bytes: *bytes, checksum: 0 }
+        };
+        self.pins.files.iter().map(record).collect()
+    }
+
+    fn largest_seq(&self) -> Seq {
+        self.state.largest_seq
+    }
+
+    fn space(&self) -> IndexSpace {
+        let disk_bytes = self.pins.files.iter().map(|(_, _, bytes)| *bytes).sum();
+        let Totals { entries, key_bytes, value_bytes, deletes } = self.state.totals;
+        let level = LevelSpace {
+            level: 0,
+            files: self.pins.files.len(),
+            bytes: disk_bytes,
+            target_bytes: 0,
+            entries,
+        };
+        let raw = key_bytes.saturating_add(value_bytes);
+        let live = entries.saturating_sub(deletes);
+        IndexSpace {
+            levels: vec![level],
+            disk_bytes,
+            live_bytes: (raw as f64 * live as f64 / entries.max(1) as f64) as u64,
+            entries,
+            covered_entries: if self.tombstones.is_empty() { 0 } else { entries },
+            ..IndexSpace::default()
+        }
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        /// What an extent takes in the tree, with its share of the nodes.
+        const EXTENT_BYTES: u64 = 8;
+        let extents = self.source.space.tree().extents() * EXTENT_BYTES;
+        extents + self.source.anchors.memory_bytes() as u64
+    }
+
+    fn verify(&self, sink: &mut dyn VerifySink) {
+        if let Err(error) = self.source.space.tree().check() {
+            sink.problem(error);
+        }
+        if self.source.anchors.last().map_or(self.tombstone_bytes, |last| last.range().end)
+            != self.source.space.tree().length()
+        {
+            sink.problem(Error::corruption("a space that is longer than its intervals"));
+        }
+        let totals = self.verify_intervals(sink);
+        if totals != self.state.totals {
+            let message = format!("{totals:?}, the section says {:?}", self.state.totals);
+            sink.problem(Error::corruption(message));
+        }
+        for (_, id, bytes) in &self.pins.files {
+            sink.checked(*id, *bytes);
+        }
+    }
+}
