@@ -12,9 +12,10 @@ use crate::engine::settings::Settings;
 use crate::io::memory_disk::CrashMode;
 use crate::{Compression, Durability, Reclaimed, StrategyKind};
 
-/// Value segments of 2 KiB.
+/// Value segments of 2 KiB, whose values are never so far out of order that `compact` moves them.
 pub(super) fn widths() -> Widths {
     Widths {
+        value_order_bytes: 1,
         value_segment_bytes: 2 << 10,
         value_tail_bytes: 1 << 10,
         ..Widths::for_budget(1 << 20)

@@ -59,6 +59,8 @@ pub(super) fn assert_goes_by_facts(db: &Db) {
 
 /// What is on disk of containers is what is in force.
 pub(super) fn assert_no_stray(db: &Db, disk: &MemoryDisk) {
+    // What waits for housekeeping is no stray.
+    engine_of(db).remove_obsolete();
     let view = engine_of(db).view.load_full();
     let paths = view.values.containers().map(|entry| entry.container.file().path().to_owned());
     assert_eq!(files_of(disk, "vtb"), paths.collect::<Vec<_>>());

@@ -37,6 +37,8 @@ pub(super) struct Judge<'a> {
     pub(super) snapshots: &'a [Seq],
     /// All range tombstones.
     pub(super) tombstones: &'a Fragments,
+    /// Those of them that are newer than all that is there already.
+    pub(super) fresh: &'a Fragments,
     /// Combines operands.
     pub(super) operator: Option<SharedOperator>,
     /// Set from outside to stop.
@@ -164,7 +166,11 @@ impl Applier<'_> {
         input.seek_first()?;
         let rule = StripeRule {
             snapshots: self.judge.snapshots,
-            tombstones: self.judge.tombstones,
+            // Between an older one and these entries may stand what they are not judged with.
+            tombstones: match is_older_below {
+                true => self.judge.fresh,
+                false => self.judge.tombstones,
+            },
             operator: self.judge.operator.clone(),
             older_below: Box::new(move |_| is_older_below),
             cancelled: self.judge.cancelled,

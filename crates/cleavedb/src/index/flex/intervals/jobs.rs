@@ -55,6 +55,8 @@ pub(super) struct Plans {
     last_ticket: u64,
     /// Range tombstones that are there have to stay for now.
     tombstones_wait: bool,
+    /// To get space back has cost as much as it brought: it would go on for ever.
+    reclaim_waits: bool,
 }
 
 /// What a change was, for the plans.
@@ -62,8 +64,10 @@ pub(super) struct Plans {
 pub(super) enum Done {
     /// Entries came in.
     Flush,
-    /// Space was got back, or the tree written.
-    Space,
+    /// The tree was written.
+    Checkpoint,
+    /// Space was got back; whether more than was written for it.
+    Reclaim(bool),
     /// A part of a request was done, up to a key, or all of it.
     Part(u64, Option<Vec<u8>>),
     /// Range tombstones were applied, or had to stay all of them.
@@ -73,16 +77,29 @@ pub(super) enum Done {
 impl Plans {
     /// Nothing asked for.
     pub(super) fn new(figures: Figures, garbage_percent_max: u64) -> Self {
-        let (is_picked, requests, last_ticket, tombstones_wait) = (false, Vec::new(), 0, false);
-        Self { figures, garbage_percent_max, is_picked, requests, last_ticket, tombstones_wait }
+        Self {
+            figures,
+            garbage_percent_max,
+            is_picked: false,
+            requests: Vec::new(),
+            last_ticket: 0,
+            tombstones_wait: false,
+            reclaim_waits: false,
+        }
     }
 
     /// A change is in force.
     pub(super) fn installed(&mut self, figures: Option<Figures>, done: &Done) {
         self.figures = figures.unwrap_or(self.figures);
+        // What changes entries changes what is garbage.
+        self.reclaim_waits = match done {
+            Done::Reclaim(is_gain) => !is_gain,
+            Done::Checkpoint => self.reclaim_waits,
+            Done::Flush | Done::Part(..) | Done::Tombstones(_) => false,
+        };
         match done {
             Done::Flush => self.tombstones_wait = false,
-            Done::Space => {}
+            Done::Checkpoint | Done::Reclaim(_) => {}
             Done::Tombstones(wait) => self.tombstones_wait = *wait,
             Done::Part(ticket, next) => {
                 let is_it = |request: &&mut Request| request.ticket == *ticket;
@@ -114,6 +131,9 @@ impl Plans {
 
     /// Garbage beyond what is left alone must be got back.
     pub(super) fn backlog(&self) -> Backlog {
+        if self.reclaim_waits {
+            return Backlog::default();
+        }
         let left_alone = self.figures.data_bytes / 100 * self.garbage_percent_max;
         let pending_bytes = self.figures.garbage_bytes.saturating_sub(left_alone);
         Backlog { level0_runs: 0, pending_bytes }
@@ -130,7 +150,7 @@ impl Plans {
         if self.figures.is_checkpoint_due {
             return Some((Task::Checkpoint, garbage.max(2.0)));
         }
-        if garbage > 1.0 {
+        if garbage > 1.0 && !self.reclaim_waits {
             return Some((Task::Reclaim, garbage));
         }
         if let Some(request) = self.requests.first() {
@@ -300,7 +320,8 @@ impl FlexJob {
         let mut report = Applied::default().report("reclaim", "garbage");
         report.bytes_read = reclaimed.moved_bytes;
         report.bytes_written = reclaimed.moved_bytes;
-        Ok(self.prepared(writer, self.of_space(&view, prepared), Done::Space, report))
+        let done = Done::Reclaim(reclaimed.is_gain());
+        Ok(self.prepared(writer, self.of_space(&view, prepared), done, report))
     }
 
     fn checkpoint(&self) -> Result<Prepared> {
@@ -309,7 +330,7 @@ impl FlexJob {
         let prepared = writer.space.checkpoint()?;
         let mut report = Applied::default().report("checkpoint", "logical log");
         report.bytes_written = prepared.page_bytes();
-        Ok(self.prepared(writer, self.of_space(&view, prepared), Done::Space, report))
+        Ok(self.prepared(writer, self.of_space(&view, prepared), Done::Checkpoint, report))
     }
 
     /// Takes out what a range tombstone covers that no snapshot keeps, or a part of it.
@@ -348,6 +369,7 @@ impl FlexJob {
         let work = Work {
             entries: None,
             tombstones: &view.tombstones,
+            fresh: &Fragments::default(),
             kept,
             stripes: &context.stripes,
             cancelled: Some(&context.cancelled),

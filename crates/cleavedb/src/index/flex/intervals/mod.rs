@@ -141,6 +141,8 @@ struct Work<'a> {
     entries: Option<crate::base::cursor::BoxCursor>,
     /// All range tombstones that are in force meanwhile.
     tombstones: &'a Fragments,
+    /// Those that come with the entries: newer than all that is there.
+    fresh: &'a Fragments,
     /// Those that are left afterwards.
     kept: Vec<RangeTombstone>,
     stripes: &'a [Seq],
@@ -207,6 +209,7 @@ impl Shared {
             judge: Judge {
                 snapshots: work.stripes,
                 tombstones: work.tombstones,
+                fresh: work.fresh,
                 operator: self.context.operator.clone(),
                 cancelled: work.cancelled,
             },
@@ -268,13 +271,15 @@ impl OrderedIndex for FlexIndex {
         let view = self.shared.current();
         let newest = tombstones.iter().map(|tombstone| tombstone.seq).max().unwrap_or(0);
         let mut all = view.tombstones.tombstones();
-        all.extend(tombstones);
+        all.extend(tombstones.iter().cloned());
+        let fresh = Fragments::build(tombstones);
         let fragments = Fragments::build(all);
         let is_empty = view.source.anchors.groups().is_empty();
         let kept = surviving_tombstones(&fragments, stripes, |_, _| !is_empty, &mut *listener);
         let work = Work {
             entries: Some(entries),
             tombstones: &fragments,
+            fresh: &fresh,
             kept,
             stripes,
             cancelled: None,

@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::base::entry::FileId;
 use crate::base::error::Result;
 use crate::index::flex::space::record::Record;
-use crate::index::flex::space::segment::format::place_of;
+use crate::index::flex::space::segment::format::{DATA_BYTES, place_of};
 use crate::index::flex::space::{SegmentState, Space};
 use crate::index::flex::tree::extent::Placed;
 use crate::io::Purpose;
@@ -18,11 +18,20 @@ use crate::io::Purpose;
 pub(crate) struct Reclaimed {
     /// Segments that nothing leads to any more.
     pub(crate) segments: u64,
+    /// Their bytes.
+    pub(crate) freed_bytes: u64,
     /// Bytes that were written again.
     pub(crate) moved_bytes: u64,
     /// Segments whose owners did not tell of all that lives, so that all of the tree was walked
     /// over.
     pub(crate) walks: u64,
+}
+
+impl Reclaimed {
+    /// Whether it takes less room than before, a group being written in whole blocks.
+    pub(crate) fn is_gain(&self) -> bool {
+        self.freed_bytes > self.moved_bytes.next_multiple_of(DATA_BYTES)
+    }
 }
 
 /// Which of these segments to empty: those with the largest share of garbage first, as long as
@@ -90,6 +99,7 @@ impl Space {
                 return done.map(|()| reclaimed);
             }
             reclaimed.segments += 1;
+            reclaimed.freed_bytes += state.bytes;
         }
         Ok(reclaimed)
     }

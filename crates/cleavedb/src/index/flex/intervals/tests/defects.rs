@@ -145,3 +145,28 @@ fn a_change_counts_as_a_whole() {
         assert_eq!(entries_of(&*then.view(), KeyRange::default()).len(), count);
     }
 }
+
+/// What comes behind an interval unread knows nothing of what stands there: a range delete from
+/// before that ended the operands that came, as if they had no base.
+#[test]
+fn an_old_range_delete_does_not_part_new_operands_from_their_base() {
+    let world = World::new();
+    let index = recover(&world, &[]);
+    let keys = keys(0..40);
+    flush(&index, many(&keys, 1), vec![]);
+    // The snapshot keeps it.
+    let operand = |seq: Seq, value: &str| Entry {
+        key: keys[7].clone().into_bytes(),
+        seq,
+        kind: Kind::Merge,
+        value: value.into(),
+    };
+    let flush_beside = |entries, tombstones| {
+        let prepared = index.apply_flush(input(entries, tombstones, &[50])).unwrap();
+        index.install(prepared.change).unwrap();
+    };
+    flush_beside(vec![operand(101, "a")], vec![range_delete("", "z", 100)]);
+    flush_beside(vec![operand(102, "b")], vec![]);
+    let found = get(&*index.view(), keys[7].as_bytes(), SEQ_MAX).unwrap().unwrap();
+    assert_eq!(String::from_utf8_lossy(&found), "ab");
+}
