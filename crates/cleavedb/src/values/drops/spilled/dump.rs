@@ -31,12 +31,13 @@ pub(crate) fn dump_facts(bytes: &[u8], out: &mut String) {
     lines.field(22, "zeros");
     lines.field(2, "kind, end of the header");
     let end = bytes.len().saturating_sub(TRAILER_BYTES).max(HEADER_BYTES);
-    while bytes.len() - lines.rest().len() < end {
+    // A file may end within its header.
+    while !lines.rest().is_empty() && bytes.len() - lines.rest().len() < end {
         let rest = lines.rest();
         let offset = bytes.len() - rest.len();
         let room = end - offset;
         let header = PartHeader::stated(rest);
-        let length = header.as_ref().map_or(room, PartHeader::part_bytes).min(room);
+        let length = header.as_ref().map_or(room, PartHeader::part_bytes).clamp(1, room);
         let part = Part::decode(rest.get(..length).unwrap_or(rest), seed, offset as u64);
         match part {
             Ok(part) => lines.note(format_args!(

@@ -297,3 +297,15 @@ fn a_late_edit_brings_nothing_back() {
     drop((next, now));
     assert_eq!(context.obsolete.take(), [(FileKind::Facts, FILE)]);
 }
+
+#[test]
+fn a_dump_ends_wherever_the_file_does() {
+    let (io, disk) = world();
+    written(&io, &some_facts(), 1 << 20);
+    let whole = contents(&disk);
+    for end in 0..=whole.len() {
+        let mut out = String::new();
+        dump_facts(&whole[..end], &mut out);
+        assert!(out.lines().count() <= 64 + 2 * end, "{out}");
+    }
+}
