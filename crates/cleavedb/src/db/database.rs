@@ -105,7 +105,10 @@ impl Db {
         self.handle.engine.flush_all()
     }
 
-    /// Compacts every keyspace to its bottom level and waits.
+    /// Compacts every keyspace to its bottom level and waits. Where garbage collection goes by
+    /// facts ([`StrategyKind::Unified`](crate::StrategyKind::Unified), the default, and `Novkv`),
+    /// separated values that stand apart are put in the order of their keys, which takes as much
+    /// room again until it is done.
     ///
     /// # Errors
     /// As [`Db::flush`].

@@ -254,7 +254,7 @@ impl Keyspace {
         Cursor::new(Arc::clone(&self.handle), Arc::clone(&self.state), None)
     }
 
-    /// Compacts the keyspace to its bottom level and waits.
+    /// Compacts the keyspace to its bottom level, as [`crate::Db::compact`] does, and waits.
     ///
     /// # Errors
     /// As [`crate::Db::flush`].
@@ -263,7 +263,7 @@ impl Keyspace {
         self.handle.engine.compact_range(&self.state, KeyRange::default())
     }
 
-    /// Compacts a range to the bottom level and waits.
+    /// Compacts a range to the bottom level, as [`crate::Db::compact`] does, and waits.
     ///
     /// # Errors
     /// As [`crate::Db::flush`].
