@@ -1,12 +1,13 @@
 //! Values put in the order of their keys by `compact`, seen from outside.
 
+use super::collection::value;
 use super::collection::{Model, apart, assert_shows, assert_sound, key, put, reclaim, widths};
-use super::novkv::{assert_no_stray, engine_of, try_open};
+use super::novkv::{assert_no_stray, engine_of, files_of, try_open};
 use super::*;
-use crate::StrategyKind;
 use crate::base::widths::Widths;
 use crate::io::Purpose;
 use crate::io::memory_disk::CrashMode;
+use crate::{ErrorKind, StrategyKind};
 
 const KINDS: [StrategyKind; 2] = [StrategyKind::Unified, StrategyKind::Novkv];
 const KEYS: u32 = 3_000;
@@ -145,5 +146,36 @@ fn scans_that_pay_for_scattered_values_have_them_put_in_order() {
         assert_eq!(db.stats().collection.records_relocated, u64::from(KEYS), "{kind:?}");
         assert_shows(&keyspace, &model);
         assert_sound(&db);
+    }
+}
+
+#[test]
+fn a_damaged_value_stays_where_it_is_and_the_rest_is_put_in_order() {
+    for kind in KINDS {
+        let disk = MemoryDisk::new();
+        let db = open(&disk, kind);
+        let mut model = Model::new();
+        put_scattered(&apart(&db), &mut model, 0);
+        db.flush().unwrap();
+        db.close().unwrap();
+        let text = value(77, 0);
+        let is_in = |bytes: &[u8]| bytes.windows(30).position(|w| w == &text.as_bytes()[..30]);
+        let found = files_of(&disk, "val")
+            .into_iter()
+            .find_map(|path| is_in(&disk.contents(&path)).map(|at| (path, at)));
+        let (path, at) = found.unwrap();
+        let mut bytes = disk.contents(&path);
+        bytes[at + 10] ^= 1;
+        disk.replace(&path, bytes).unwrap();
+        let db = open(&disk, kind);
+        let keyspace = apart(&db);
+        db.compact().unwrap();
+        assert_eq!(db.stats().collection.records_relocated, u64::from(KEYS) - 1, "{kind:?}");
+        let error = keyspace.get(key(77)).unwrap_err();
+        assert_eq!((error.kind(), error.file()), (ErrorKind::Corruption, Some(&*path)));
+        model.remove(&key(77));
+        for (key, value) in &model {
+            assert_eq!(keyspace.get(key).unwrap().unwrap(), value.as_bytes(), "{key}");
+        }
     }
 }
