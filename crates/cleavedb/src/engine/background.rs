@@ -312,7 +312,9 @@ impl Engine {
         if !stripes.is_empty() {
             mark!("compaction_with_snapshot");
         }
-        let relocations = self.begin_relocations(keyspace);
+        // Only then: it pins all value files, and a full disk found by others is no matter of it.
+        let orders = job.orders();
+        let relocations = orders.then(|| self.begin_relocations(keyspace)).flatten();
         let outcome = self.compact_with(keyspace, job, stripes, relocations.as_ref());
         if let Some(relocations) = relocations {
             self.end_relocations(&relocations, &outcome);

@@ -189,6 +189,10 @@ pub(crate) struct JobContext {
 pub(crate) trait IndexJob: Send {
     /// How urgent: 1.0 is "due"; the engine runs the highest first.
     fn score(&self) -> f64;
+    /// Whether it hands survivors to [`Listener::order`], where the listener wants them.
+    fn orders(&self) -> bool {
+        false
+    }
     /// Does it, off to the side. Calls `fork_join` of the executor for parts that can run side by
     /// side.
     fn run(&mut self, context: &JobContext) -> Result<Prepared>;

@@ -72,6 +72,10 @@ impl IndexJob for LsmJob {
         self.pick.score
     }
 
+    fn orders(&self) -> bool {
+        self.pick.orders
+    }
+
     fn run(&mut self, context: &JobContext) -> Result<Prepared> {
         let running = self.shared.begin_running();
         let outcome = match self.pick.kind {
