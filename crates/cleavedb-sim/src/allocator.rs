@@ -42,6 +42,25 @@ pub fn peak_of<T>(work: impl FnOnce() -> T) -> (T, u64) {
     (outcome, PEAK_HERE.get().saturating_sub(before).unsigned_abs())
 }
 
+/// A moment of one thread, to count from: what other threads allocate meanwhile, that of the test
+/// harness for one, does not count.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment(i64);
+
+impl Moment {
+    /// This moment of this thread.
+    #[must_use]
+    pub fn now() -> Self {
+        Self(IN_USE_HERE.get())
+    }
+
+    /// Bytes that this thread allocated since and has not given back.
+    #[must_use]
+    pub fn held(self) -> u64 {
+        (IN_USE_HERE.get() - self.0).max(0).unsigned_abs()
+    }
+}
+
 // SAFETY: every method passes its arguments on to the system's allocator unchanged and returns what
 // that returns, so its guarantees hold; counting touches no memory of the caller.
 #[expect(unsafe_code, reason = "a global allocator cannot be written without")]

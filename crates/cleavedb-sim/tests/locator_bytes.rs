@@ -4,7 +4,7 @@
 #![allow(clippy::expect_used, reason = "helpers of tests: lints know only the test functions")]
 
 use cleavedb::sim::locator::LocatorProbe;
-use cleavedb_sim::allocator::{Counting, peak_of};
+use cleavedb_sim::allocator::{Counting, Moment, peak_of};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -21,6 +21,7 @@ fn a_key_takes_ten_bytes_at_every_count() {
     let keys: u64 = keys.unwrap_or(KEYS);
     let (mut worst, mut empty) = ((0.0, 0), 0);
     let mut probe = None;
+    let start = Moment::now();
     let (_, held) = peak_of(|| probe = Some(LocatorProbe::new()));
     empty += held;
     assert!(empty <= EMPTY_BYTES_MAX, "an empty locator takes {empty} bytes");
@@ -30,7 +31,6 @@ fn a_key_takes_ten_bytes_at_every_count() {
     let mut count = 0;
     while count < keys {
         let next = (count + count / 50 + 50).min(keys);
-        let before = cleavedb_sim::allocator::in_use();
         let ((), grown) = peak_of(|| probe.flush(count..next, 0));
         let peak = in_use + grown;
         let bound = next * 10 + EMPTY_BYTES_MAX;
@@ -40,7 +40,7 @@ fn a_key_takes_ten_bytes_at_every_count() {
             worst = if per_key > worst.0 { (per_key, next) } else { worst };
             assert!(per_key <= 10.0, "{per_key:.2} bytes a key at {next}");
         }
-        in_use = in_use + cleavedb_sim::allocator::in_use() - before;
+        in_use = start.held();
         count = next;
     }
     let (entries, counted) = probe.figures();
@@ -56,16 +56,16 @@ fn a_key_takes_ten_bytes_at_every_count() {
         worst.0,
         worst.1
     );
-    shrinks(&probe, keys, in_use);
+    shrinks(&probe, keys, start);
 }
 
 /// New versions of all take no more; what is removed gives its bytes back.
-fn shrinks(probe: &LocatorProbe, keys: u64, in_use: u64) {
-    let before = cleavedb_sim::allocator::in_use();
+fn shrinks(probe: &LocatorProbe, keys: u64, start: Moment) {
+    let in_use = start.held();
     let ((), grown) = peak_of(|| probe.flush(0..keys, 1));
     assert!(in_use + grown <= keys * 10 + EMPTY_BYTES_MAX, "{grown} bytes more for new versions");
     probe.remove(keys / 10..keys);
-    let now = in_use + cleavedb_sim::allocator::in_use() - before;
+    let now = start.held();
     let left = probe.figures().0;
     println!("locator_bytes left={left} bytes={:.3}", now as f64 / left as f64);
     assert!(now <= left * 12 + EMPTY_BYTES_MAX, "{now} bytes for {left} keys");

@@ -1,11 +1,11 @@
 //! The exact map takes at most 20 bytes a key beyond the key itself, at every number of keys,
 //! growth included, and counts its bytes as the allocator does.
 //!
-//! `MAP_KEYS` makes it larger (20 million takes some 600 MB). One test only: the counter is one for
-//! all threads.
+//! `MAP_KEYS` makes it larger (20 million takes some 600 MB). What other threads allocate does
+//! not count.
 
 use cleavedb::sim::map::MapProbe;
-use cleavedb_sim::allocator::{Counting, in_use, peak_of};
+use cleavedb_sim::allocator::{Counting, Moment, peak_of};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -27,9 +27,9 @@ const OVERHEAD_BYTES_MAX: u64 = 20;
 fn a_key_takes_twenty_bytes_besides_itself_at_every_count() {
     let keys = std::env::var("MAP_KEYS").ok().and_then(|text| text.parse().ok());
     let keys: u64 = keys.unwrap_or(KEYS);
-    let before = in_use();
+    let before = Moment::now();
     let probe = MapProbe::new(1 << 40, KEY_BYTES as usize);
-    let held = || in_use() - before;
+    let held = || before.held();
     assert!(held() <= EMPTY_BYTES_MAX, "an empty map takes {} bytes", held());
     let (mut worst, mut count) = ((0.0, 0), 0);
     while count < keys {
@@ -68,8 +68,8 @@ fn a_key_takes_twenty_bytes_besides_itself_at_every_count() {
 }
 
 /// Chains are counted, too, and what is removed gives its bytes back.
-fn changes(probe: &MapProbe, keys: u64, before: u64) {
-    let held = || in_use() - before;
+fn changes(probe: &MapProbe, keys: u64, before: Moment) {
+    let held = || before.held();
     let first = held();
     assert_eq!(probe.flush(0..keys / 10, 1, Some(1 << 31)), keys / 10);
     let with_chains = held();
@@ -92,7 +92,7 @@ fn changes(probe: &MapProbe, keys: u64, before: u64) {
 /// A budget holds, is used, and whoever was taken stays.
 fn budgets() {
     for (key_bytes, budget) in [(8, 1 << 20), (16, 4 << 20), (200, 4 << 20)] {
-        let before = in_use();
+        let before = Moment::now();
         let probe = MapProbe::new(budget, key_bytes);
         let (taken, peak) = peak_of(|| probe.flush(0..200_000, 0, None));
         let (keys, counted) = probe.figures();
@@ -100,7 +100,7 @@ fn budgets() {
         assert!(counted <= budget, "{counted} of {budget}");
         assert!(counted * 100 >= budget * 85, "{counted} of {budget} are used");
         // Beyond it only while a page or a directory is moved.
-        assert!(in_use() - before + peak <= 2 * budget, "{peak}");
+        assert!(before.held() + peak <= 2 * budget, "{peak}");
         println!(
             "map_bytes key_bytes={key_bytes} budget={budget} keys={keys} overhead={:.3}",
             counted as f64 / keys as f64 - key_bytes as f64
