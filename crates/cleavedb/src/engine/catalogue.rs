@@ -12,6 +12,7 @@ use crate::base::merge_operator::SharedOperator;
 use crate::base::section::{Section, SectionTag};
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::engine::scan::usual::UsualRun;
 use crate::engine::settings::{Deltas, IndexKind, KeyspaceSettings};
 use crate::index::OrderedIndex;
 use crate::values::strategy::Strategy;
@@ -32,6 +33,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) index: Arc<dyn OrderedIndex>,
     /// Set when it is dropped.
     pub(crate) dropped: AtomicBool,
+    /// How far its scans usually go.
+    pub(crate) usual_run: UsualRun,
 }
 
 impl KeyspaceState {

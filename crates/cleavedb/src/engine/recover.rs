@@ -41,6 +41,7 @@ use crate::engine::mapping::Mapping;
 use crate::engine::metrics::Metrics;
 use crate::engine::reserve::Reserve;
 use crate::engine::room::PressureGauge;
+use crate::engine::scan::usual::UsualRun;
 use crate::engine::scattered::Scattered;
 use crate::engine::settings::{Deltas, KeyspaceSettings, Settings};
 use crate::engine::snapshots::Snapshots;
@@ -276,7 +277,8 @@ impl Engine {
             hash: KeyedHash::new(&self.uuid),
         };
         let dropped = AtomicBool::new(false);
-        Ok(KeyspaceState { id, name, settings, operator, placement, index, dropped })
+        let usual_run = UsualRun::default();
+        Ok(KeyspaceState { id, name, settings, operator, placement, index, dropped, usual_run })
     }
 
     /// Files that the manifest names, itself included, in order.

@@ -30,6 +30,7 @@ use crate::values::file_table::ValueFiles;
 
 mod later;
 mod prefetch;
+pub(crate) mod usual;
 
 pub(crate) use later::LaterValue;
 pub(crate) use prefetch::ScanCursor;
@@ -113,7 +114,7 @@ impl ScanSource {
             key: Vec::new(),
             operands: Vec::new(),
         };
-        Ok(ScanCursor::new(pairs, how))
+        Ok(ScanCursor::new(pairs, Arc::clone(&self.keyspace), how))
     }
 }
 
@@ -255,6 +256,11 @@ impl VisibleCursor {
         let value = fold(self.operator.as_ref(), &self.key, base, &self.operands)?;
         self.state = State::Folded(value);
         Ok(is_separated)
+    }
+
+    /// Whether the value of the current pair is a separated one that is still to be read.
+    fn is_separated(&self) -> bool {
+        matches!(self.state, State::Unfolded(Some(Base::Separated(..))))
     }
 
     /// The base and the operands, oldest first, of the current pair.

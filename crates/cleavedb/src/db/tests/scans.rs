@@ -236,7 +236,11 @@ fn no_more_is_read_ahead_than_was_taken() {
         before = now;
         change
     };
-    let take = |count| assert_eq!(keyspace.iter().take(count).count(), count);
+    // Nothing is known yet of how far scans go.
+    let take = |count| {
+        keyspace.state.usual_run.forget();
+        assert_eq!(keyspace.iter().take(count).count(), count);
+    };
     assert_eq!(step(&|| take(1)), (0, 0));
     assert_eq!(step(&|| take(2)), (1, 0), "the second alone, too");
     let (begun, unused) = step(&|| take(10));
@@ -244,6 +248,7 @@ fn no_more_is_read_ahead_than_was_taken() {
     let (begun, unused) = step(&|| take(50));
     assert!(begun == 49 + unused && unused <= 50, "{begun} {unused}");
     assert_eq!(step(&|| take(1000)), (999, 0));
+    keyspace.state.usual_run.forget();
     // A seek lets go of what was ahead.
     let (begun, unused) = step(&|| {
         let mut cursor = keyspace.cursor().unwrap();
@@ -255,12 +260,49 @@ fn no_more_is_read_ahead_than_was_taken() {
         cursor.seek(key(5)).unwrap();
         assert_eq!(cursor.key(), Some(&*key(5)));
     });
-    assert!((64..=256).contains(&unused) && begun == 600 + unused, "{begun} {unused}");
+    assert!((64..=256).contains(&unused) && begun == 601 + unused, "{begun} {unused}");
     assert_eq!(db.memory_usage()["iterators"], 0);
     // Nothing is read for keys alone, for guards nobody asks, and where nothing shall be ahead.
     assert_eq!(step(&|| assert_eq!(keyspace.iter().keys().count(), 1000)), (0, 0));
     assert_eq!(step(&|| assert_eq!(keyspace.iter().guards().count(), 1000)), (0, 0));
     assert_eq!(step(&|| assert_eq!(keyspace.iter().prefetch(false).count(), 1000)), (0, 0));
+}
+
+#[test]
+fn a_seek_reads_what_scans_usually_take_and_no_more() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    let keyspace = apart(&db);
+    filled(&keyspace, 1000);
+    db.flush().unwrap();
+    let reads = || engine_of(&db).io.meter.read_calls(Purpose::Read);
+    for (count, backward) in [(50, false), (50, true), (3, false), (200, false)] {
+        let walk = |from: u64| {
+            let mut cursor = keyspace.cursor().unwrap();
+            match backward {
+                false => cursor.seek(key(from)).unwrap(),
+                true => cursor.seek_for_prev(key(1000 - from)).unwrap(),
+            }
+            for _ in 1..count {
+                assert!(cursor.key().is_some());
+                if backward { cursor.prev().unwrap() } else { cursor.next().unwrap() }
+            }
+            assert!(cursor.key().is_some());
+        };
+        (0..64).for_each(|round| walk(round * 7));
+        let (before, read_before) = (prefetched(&db), reads());
+        (0..10).for_each(|round| walk(round * 11));
+        let after = prefetched(&db);
+        // Values stand where they were written, in the order of keys or not: each is wanted.
+        assert_eq!(after.0 - before.0, 10 * count, "{count} {backward}");
+        assert_eq!(after.1 - before.1, 0, "{count} {backward}");
+        assert!(reads() - read_before <= 10 * count);
+    }
+    // One key at a time: no seek reads any other.
+    (0..64).for_each(|number| drop(keyspace.cursor().unwrap().seek(key(number)).unwrap()));
+    let before = prefetched(&db);
+    (0..10).for_each(|number| drop(keyspace.cursor().unwrap().seek(key(number)).unwrap()));
+    assert_eq!(prefetched(&db), before);
 }
 
 #[test]

@@ -5,8 +5,8 @@
 //! Owned by one thread at a time. Invariants: P1 pairs come in key order and are those of the
 //! pinned view, whether their values were read ahead or not. P2 an error shows at its own pair:
 //! all before it are delivered first, and after it the cursor is invalid until the next seek. P3
-//! no more pairs are read ahead than the user has taken in this run, except for the first few, and
-//! never more than the bounds in number and bytes. P4 a seek or a turn lets go of all that was
+//! no more pairs are read ahead than the user has taken in this run or scans of the keyspace usually
+//! take, except for the first few, and never more than the bounds in number and bytes. P4 a seek or a turn lets go of all that was
 //! ahead.
 
 use std::collections::VecDeque;
@@ -14,9 +14,12 @@ use std::collections::VecDeque;
 use crate::base::entry::{FileId, KeyspaceId};
 use crate::base::error::Result;
 use crate::base::marks::mark;
+use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::base::value::Value;
+use crate::engine::catalogue::KeyspaceState;
 use crate::engine::scan::later::{Base, LaterValue, fold};
+use crate::engine::scan::usual::Expected;
 use crate::engine::scan::{ScanOptions, Values, VisibleCursor};
 use crate::io::Purpose;
 use crate::io::meter::HeldMemory;
@@ -39,6 +42,10 @@ const SIDE_BY_SIDE_GAP_BYTES: u64 = 4 << 10;
 /// at which the device is at its limit.
 const AHEAD_PAIRS_MIN: usize = 8;
 const AHEAD_PAIRS_MAX: usize = 256;
+
+/// Pairs of which a run is expected that are begun with its seek, at most; those behind them are
+/// begun while the user is busy with these.
+const FIRST_PAIRS_MAX: usize = 64;
 
 /// Most bytes ahead, and the share of the memory budget that one cursor may take for them.
 const AHEAD_BYTES_MAX: u64 = 4 << 20;
@@ -101,9 +108,12 @@ struct Ahead {
 pub(crate) struct ScanCursor {
     /// Stands on the current pair, or, with pairs ahead, on the last one ahead.
     pairs: VisibleCursor,
+    keyspace: Arc<KeyspaceState>,
     how: ScanOptions,
     bytes_max: u64,
     forward: bool,
+    /// What was expected of the run when it began.
+    expected: Option<Expected>,
     /// Pairs with separated values that the user took since the last seek or turn.
     run: usize,
     /// Set while pairs are taken from ahead of the user.
@@ -112,10 +122,14 @@ pub(crate) struct ScanCursor {
 
 impl ScanCursor {
     /// A cursor over these pairs, not positioned.
-    pub(super) fn new(pairs: VisibleCursor, how: ScanOptions) -> Self {
+    pub(super) fn new(
+        pairs: VisibleCursor,
+        keyspace: Arc<KeyspaceState>,
+        how: ScanOptions,
+    ) -> Self {
         let share = pairs.engine.settings.memory_budget / AHEAD_BUDGET_SHARE;
         let bytes_max = share.min(AHEAD_BYTES_MAX);
-        Self { pairs, how, bytes_max, forward: true, run: 0, ahead: None }
+        Self { pairs, keyspace, how, bytes_max, forward: true, expected: None, run: 0, ahead: None }
     }
 
     /// Whether values are read ahead in runs that begin from here on.
@@ -175,28 +189,28 @@ impl ScanCursor {
     pub(crate) fn seek_first(&mut self) -> Result<()> {
         self.begin_run(true);
         self.pairs.seek_first()?;
-        self.arrive()
+        self.arrive_by_seek()
     }
 
     /// Moves to the last pair of the range.
     pub(crate) fn seek_last(&mut self) -> Result<()> {
         self.begin_run(false);
         self.pairs.seek_last()?;
-        self.arrive()
+        self.arrive_by_seek()
     }
 
     /// Moves to the first pair of the range at or after `key`.
     pub(crate) fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.begin_run(true);
         self.pairs.seek(key)?;
-        self.arrive()
+        self.arrive_by_seek()
     }
 
     /// Moves to the last pair of the range at or before `key`.
     pub(crate) fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
         self.begin_run(false);
         self.pairs.seek_for_prev(key)?;
-        self.arrive()
+        self.arrive_by_seek()
     }
 
     /// Moves one pair on.
@@ -222,10 +236,7 @@ impl ScanCursor {
         } else if self.ahead.is_some() {
             return self.deliver();
         } else if self.how.prefetch && self.run > 0 {
-            let held = HeldMemory::new(&self.pairs.engine.io.meter, Purpose::Read);
-            let windows = VecDeque::new();
-            let ahead = Ahead { windows, next: None, end: None, current: None, held };
-            self.ahead = Some(Box::new(ahead));
+            self.begin_ahead(None);
             return self.deliver();
         }
         self.advance(forward)?;
@@ -235,6 +246,25 @@ impl ScanCursor {
     /// Moves the pairs' own cursor by one.
     fn advance(&mut self, forward: bool) -> Result<()> {
         if forward { self.pairs.next() } else { self.pairs.prev() }
+    }
+
+    /// Reads the value that a seek arrived at, and those behind it that are expected to be taken.
+    fn arrive_by_seek(&mut self) -> Result<()> {
+        let is_run = self.how.prefetch && self.expected.is_some_and(|expected| expected.least > 1);
+        if is_run && self.how.values == Values::Folded && self.pairs.is_separated() {
+            mark!("scan_begun_with_what_is_usual");
+            let first = self.pairs.pair_here();
+            self.begin_ahead(Some(first));
+            return self.deliver();
+        }
+        self.arrive()
+    }
+
+    /// From here on pairs are taken from ahead of the user.
+    fn begin_ahead(&mut self, next: Option<Pair>) {
+        let held = HeldMemory::new(&self.pairs.engine.io.meter, Purpose::Read);
+        let ahead = Ahead { windows: VecDeque::new(), next, end: None, current: None, held };
+        self.ahead = Some(Box::new(ahead));
     }
 
     /// Reads the value that the pairs' own cursor arrived at.
@@ -247,7 +277,8 @@ impl ScanCursor {
 
     /// Lets go of all that is ahead (P4); the pair that the user stood on, if it came from there.
     fn begin_run(&mut self, forward: bool) -> Option<(Value, Value)> {
-        self.run = 0;
+        self.keyspace.usual_run.note(std::mem::take(&mut self.run));
+        self.expected = self.keyspace.usual_run.expected();
         self.forward = forward;
         self.let_go()
     }
@@ -309,28 +340,56 @@ impl ScanCursor {
         let pairs: usize = ahead.windows.iter().map(|window| window.pairs.len()).sum();
         let bytes: u64 = ahead.windows.iter().map(|window| window.memory_bytes).sum();
         ahead.held.set(bytes);
-        let pairs_max = (self.run + 1).next_power_of_two() / 2;
-        let pairs_max = pairs_max.clamp(AHEAD_PAIRS_MIN, AHEAD_PAIRS_MAX);
-        // In quarters, so that reads are under way all the time.
-        let step = match self.run < RUN_MIN {
-            true => 1,
-            false => (pairs_max / 4).max(AHEAD_PAIRS_MIN),
-        };
+        let Some(room) = room(self.run, pairs, self.expected) else { return };
         let bytes_step = self.bytes_max / 4;
-        let has_room = pairs + step <= pairs_max && bytes + bytes_step <= self.bytes_max;
-        let is_time = pairs == 0 || has_room;
-        if !is_time {
+        if pairs > 0 && bytes + bytes_step > self.bytes_max {
             return;
         }
-        let forward = self.forward;
+        let room = Room { bytes: bytes_step, ..room };
         let from = Behind { next: ahead.next.take(), end: ahead.end.take() };
-        let (window, behind) = self.pairs.window(forward, step, bytes_step, from);
+        let (window, behind) = self.pairs.window(self.forward, room, from);
         let prefetched = window.pairs.iter().filter(|pair| pair.place.is_some()).count() as u64;
         self.pairs.engine.metrics.values_prefetched.fetch_add(prefetched, Ordering::Relaxed);
         ahead.held.set(bytes + window.memory_bytes);
         ahead.windows.push_back(window);
         (ahead.next, ahead.end) = (behind.next, behind.end);
     }
+}
+
+/// How many pairs are to be begun next, by how many the user took in this run, how many are ahead,
+/// and what is expected of a run; none where it is not time to.
+fn room(run: usize, ahead: usize, expected: Option<Expected>) -> Option<Room> {
+    let Expected { least, most } = expected.unwrap_or(Expected { least: 0, most: 0 });
+    let pairs_max = ((run + 1).next_power_of_two() / 2).max(least);
+    let pairs_max = pairs_max.clamp(AHEAD_PAIRS_MIN, AHEAD_PAIRS_MAX);
+    let begun = run + ahead;
+    // In quarters, so that reads are under way all the time.
+    let step = match run {
+        0 => least.clamp(1, FIRST_PAIRS_MAX),
+        _ if run < RUN_MIN && least == 0 => 1,
+        _ => (pairs_max / 4).max(AHEAD_PAIRS_MIN),
+    };
+    let step = match least.saturating_sub(begun) {
+        0 => step,
+        expected if expected < 2 * step => expected,
+        _ => step,
+    };
+    // Between what most runs take and what few go beyond, nothing is begun that nobody waits for.
+    let is_likely = begun < least || run >= most;
+    let is_time = ahead == 0 || is_likely && ahead + step <= pairs_max;
+    let beside = if expected.is_some() { most.saturating_sub(begun) } else { usize::MAX };
+    is_time.then_some(Room { pairs: step, beside, bytes: 0 })
+}
+
+/// What a window may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Room {
+    /// Pairs, wherever their values stand.
+    pairs: usize,
+    /// Pairs with those whose values stand side by side with theirs.
+    beside: usize,
+    /// Bytes, about.
+    bytes: u64,
 }
 
 /// What is known of the walk behind a window.
@@ -342,32 +401,26 @@ struct Behind {
 }
 
 impl VisibleCursor {
-    /// Takes up to `pairs_max` pairs of about `bytes_max` bytes, at least one, and those after them
-    /// whose values stand side by side with theirs, and begins the reads of all their values.
-    /// Beside them, what is known of the walk behind.
-    fn window(
-        &mut self,
-        forward: bool,
-        pairs_max: usize,
-        bytes_max: u64,
-        from: Behind,
-    ) -> (Window, Behind) {
+    /// Takes as many pairs as there is room for, at least one, and those after them whose values
+    /// stand side by side with theirs, and begins the reads of all their values. Beside them, what
+    /// is known of the walk behind.
+    fn window(&mut self, forward: bool, room: Room, from: Behind) -> (Window, Behind) {
         mark!("scan_window_begun");
-        let mut pairs = VecDeque::with_capacity(pairs_max);
+        let mut pairs = VecDeque::with_capacity(room.pairs);
         let mut places = 0;
         let (mut bytes, mut own_bytes) = (0, 0);
         let Behind { next: mut taken, mut end } = from;
         let mut last = None;
-        while bytes < bytes_max {
+        while bytes < room.bytes || pairs.is_empty() {
             let Some(mut pair) = taken.take().or_else(|| self.take_pair(forward, &mut end)) else {
                 break;
             };
             let side = pair.handle().and_then(|handle| self.side_of(&handle));
-            if pairs.len() >= pairs_max {
+            if pairs.len() >= room.pairs {
                 let is_beside = last.zip(side).is_some_and(|(last, side): (Side, Side)| {
                     side.follows(&last, forward) && bytes < SIDE_BY_SIDE_BYTES
                 });
-                if !is_beside {
+                if !is_beside || pairs.len() >= room.beside {
                     taken = Some(pair);
                     break;
                 }
@@ -404,20 +457,23 @@ impl VisibleCursor {
         match if forward { self.next() } else { self.prev() } {
             Err(error) => *end = Some(Err(error)),
             Ok(()) if !self.valid() => *end = Some(Ok(())),
-            Ok(()) => {
-                let key = Value::copy_from(self.key());
-                let (base, operands) = self.parts();
-                let place = match &base {
-                    Some(Base::Separated(_, handle)) => {
-                        let handle = self.engine.strategy.resolve(handle);
-                        Some(handle.map(|handle| Place { number: 0, handle }))
-                    }
-                    _ => None,
-                };
-                return Some(Pair { key, base, operands, place });
-            }
+            Ok(()) => return Some(self.pair_here()),
         }
         None
+    }
+
+    /// The current pair, its value unread.
+    fn pair_here(&mut self) -> Pair {
+        let key = Value::copy_from(self.key());
+        let (base, operands) = self.parts();
+        let place = match &base {
+            Some(Base::Separated(_, handle)) => {
+                let handle = self.engine.strategy.resolve(handle);
+                Some(handle.map(|handle| Place { number: 0, handle }))
+            }
+            _ => None,
+        };
+        Pair { key, base, operands, place }
     }
 
     /// Where a value stands, if a handle says so by itself.
@@ -478,6 +534,10 @@ impl Pair {
 
 impl Drop for ScanCursor {
     fn drop(&mut self) {
+        self.keyspace.usual_run.note(self.run);
         self.let_go();
     }
 }
+
+#[cfg(test)]
+mod tests;
