@@ -1,32 +1,49 @@
-//! Where a collection has put records: the locator learns it once the edit is published.
+//! Where records have been put: the locator learns it once the edit is published.
+//!
+//! Owned by one thread at a time. Records come mostly in the order of their keys and of their new
+//! places, so each is written as what differs from the one before: some 15 bytes at keys of 16.
 
-use crate::base::entry::KeyspaceId;
+use crate::base::codec::{Reader, put_bytes, put_signed, put_varint};
+use crate::base::entry::{FileId, KeyspaceId};
+use crate::base::error::Result;
 use crate::base::marks::mark;
 use crate::engine::locate::Locating;
+use crate::table::block::common_prefix;
 use crate::values::locator::place::Place;
+
+/// Bytes by which the list grows.
+const STEP_BYTES: usize = 256 << 10;
+
+/// Bytes of a record besides its key, at most.
+const RECORD_BYTES_MAX: usize = 64;
 
 /// Records that were moved, for the locator. Bounded: what is left out is found by way of the
 /// index, and comes back with the next read.
 #[derive(Debug)]
 pub(crate) struct Moved {
     bytes_max: usize,
-    keys: Vec<u8>,
-    records: Vec<MovedRecord>,
+    bytes: Vec<u8>,
+    last: Last,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct MovedRecord {
-    keyspace: KeyspaceId,
-    /// Where its key ends, which begins where the one before ends.
-    key_end: usize,
-    from: Place,
-    to: Option<Place>,
+/// The record that the next one is told apart from.
+#[derive(Debug, Default)]
+struct Last {
+    key: Vec<u8>,
+    from: LastPlace,
+    to: LastPlace,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct LastPlace {
+    container: u64,
+    unit: u32,
 }
 
 impl Moved {
     /// At most so many bytes of them.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, keys: Vec::new(), records: Vec::new() }
+        Self { bytes_max, bytes: Vec::new(), last: Last::default() }
     }
 
     /// A record is at another place from the edit on; nowhere that an entry can name, if that is
@@ -39,28 +56,77 @@ impl Moved {
         to: Option<Place>,
     ) {
         let Some(from) = from else { return };
-        if self.memory_bytes() + key.len() + size_of::<MovedRecord>() > self.bytes_max {
+        let bytes = key.len() + RECORD_BYTES_MAX;
+        if self.bytes.len() + bytes > self.bytes_max {
             return;
         }
-        self.keys.extend_from_slice(key);
-        self.records.push(MovedRecord { keyspace, key_end: self.keys.len(), from, to });
+        if self.bytes.capacity() - self.bytes.len() < bytes {
+            let room = self.bytes_max - self.bytes.len();
+            self.bytes.reserve_exact(bytes.max(STEP_BYTES.min(room)));
+        }
+        let Self { bytes, last, .. } = self;
+        put_varint(bytes, u64::from(keyspace.0));
+        let shared = common_prefix(&last.key, key);
+        put_varint(bytes, shared as u64);
+        put_bytes(bytes, key.get(shared..).unwrap_or_default());
+        last.key.truncate(shared);
+        last.key.extend_from_slice(key.get(shared..).unwrap_or_default());
+        last.from.put(bytes, Some(&from));
+        last.to.put(bytes, to.as_ref());
     }
 
     /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.keys.capacity() + self.records.capacity() * size_of::<MovedRecord>()
+        self.bytes.capacity() + self.last.key.capacity()
     }
 
     /// Tells the locator (rule R17).
     pub(crate) fn swing(&self, locating: &Locating) {
-        let mut start = 0;
-        for record in &self.records {
-            let key = self.keys.get(start..record.key_end).unwrap_or_default();
-            start = record.key_end;
-            let key = locating.key(record.keyspace, key);
-            if locating.locator.swing(&key, &record.from, record.to) {
+        let outcome = self.each(|keyspace, key, from, to| {
+            let key = locating.key(keyspace, key);
+            if locating.locator.swing(&key, from, to) {
                 mark!("locator_swung");
             }
+        });
+        debug_assert!(outcome.is_ok(), "what was noted can be read: {outcome:?}");
+    }
+
+    /// Gives all records, in the order in which they were noted.
+    fn each(&self, mut take: impl FnMut(KeyspaceId, &[u8], &Place, Option<Place>)) -> Result<()> {
+        let mut rest = Reader::new(&self.bytes);
+        let mut last = Last::default();
+        while !rest.is_empty() {
+            let keyspace = KeyspaceId(rest.varint_u32()?);
+            last.key.truncate(rest.varint()? as usize);
+            last.key.extend_from_slice(rest.bytes()?);
+            let from = last.from.take(&mut rest)?;
+            let to = last.to.take(&mut rest)?;
+            if let Some(from) = from {
+                take(keyspace, &last.key, &from, to);
+            }
         }
+        Ok(())
     }
 }
+
+impl LastPlace {
+    /// A class and one, then what differs; zero: no place.
+    fn put(&mut self, bytes: &mut Vec<u8>, place: Option<&Place>) {
+        let Some((container, unit, class)) = place.map(Place::parts) else { return bytes.push(0) };
+        bytes.push(class + 1);
+        put_signed(bytes, container.0.wrapping_sub(self.container).cast_signed());
+        put_signed(bytes, i64::from(unit) - i64::from(self.unit));
+        *self = Self { container: container.0, unit };
+    }
+
+    fn take(&mut self, rest: &mut Reader<'_>) -> Result<Option<Place>> {
+        let Some(class) = rest.u8()?.checked_sub(1) else { return Ok(None) };
+        let container = self.container.wrapping_add(rest.signed()?.cast_unsigned());
+        let unit = (i64::from(self.unit) + rest.signed()?) as u32;
+        *self = Self { container, unit };
+        Ok(Some(Place::from_parts(FileId(container), unit, class)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

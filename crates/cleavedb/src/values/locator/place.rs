@@ -65,6 +65,17 @@ impl Place {
         Some(Self { container, unit: unit as u32, class })
     }
 
+    /// Container, unit and class, which [`Place::from_parts`] makes the place of again.
+    pub(crate) fn parts(&self) -> (FileId, u32, u8) {
+        (self.container, self.unit, self.class)
+    }
+
+    /// The place of these parts.
+    pub(crate) fn from_parts(container: FileId, unit: u32, class: u8) -> Self {
+        debug_assert!(unit >> UNIT_BITS == 0 && class >> CLASS_BITS == 0);
+        Self { container, unit, class }
+    }
+
     /// The container.
     pub(crate) fn container(&self) -> FileId {
         self.container
