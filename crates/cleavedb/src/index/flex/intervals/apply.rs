@@ -18,7 +18,7 @@ use crate::base::merging::MergingCursor;
 use crate::base::sync::atomic::AtomicBool;
 use crate::base::sync::{Arc, Mutex};
 use crate::base::tombstone::Fragments;
-use crate::index::flex::intervals::anchors::{Interval, separator};
+use crate::index::flex::intervals::anchors::{Interval, Mark, separator};
 use crate::index::flex::intervals::cache::IntervalCache;
 use crate::index::flex::intervals::editor::Editor;
 use crate::index::flex::intervals::feed::{Feed, FeedCursor, Portion};
@@ -123,16 +123,17 @@ impl Applier<'_> {
         let portion = feed.lock().look(end.as_deref(), bytes_max, entries_max)?;
         let input = Box::new(FeedCursor::new(feed, end.clone()));
         if self.takes_append(&portion)? {
-            return self.append(input);
+            return self.append(input, &portion);
         }
-        self.rewrite(input, end.as_deref())
+        self.rewrite(input, &portion, end.as_deref())
     }
 
     /// Looks at an interval with nothing to bring in.
     pub(super) fn tidy(&mut self, anchor: &[u8]) -> Result<()> {
         self.editor.seek(anchor)?;
         let end = self.editor.bound().map(<[u8]>::to_vec);
-        self.rewrite(Box::new(MergingCursor::new(Vec::new())), end.as_deref())
+        let nothing = Box::new(MergingCursor::new(Vec::new()));
+        self.rewrite(nothing, &Portion::default(), end.as_deref())
     }
 
     /// Fragments of a range, counted up to one too many.
@@ -188,8 +189,8 @@ impl Applier<'_> {
     }
 
     /// Puts entries behind the interval.
-    fn append(&mut self, input: BoxCursor) -> Result<()> {
-        let mut builder = RunBuilder::default();
+    fn append(&mut self, input: BoxCursor, portion: &Portion) -> Result<()> {
+        let mut builder = RunBuilder::with_room(portion.bytes, portion.entries);
         let mut come = Totals::default();
         self.judged(input, true, &mut |_, record| {
             builder.add(record);
@@ -224,10 +225,12 @@ impl Applier<'_> {
     }
 
     /// Brings entries together with all that the interval holds.
-    fn rewrite(&mut self, input: BoxCursor, end: Option<&[u8]>) -> Result<()> {
+    fn rewrite(&mut self, input: BoxCursor, portion: &Portion, end: Option<&[u8]>) -> Result<()> {
         let old = self.load(end)?;
+        let room = (old.start(usize::MAX) + portion.bytes, old.len() + portion.entries);
         let children = vec![input, Box::new(RunCursor::new(ValueArc::clone(&old))) as BoxCursor];
-        let mut pieces = Pieces { at: self.editor.offset(), ..Pieces::default() };
+        let pending = RunBuilder::with_room(room.0, room.1);
+        let mut pieces = Pieces { at: self.editor.offset(), pending, ..Pieces::default() };
         let pending_max = PENDING_INTERVALS * self.editor.limits.interval_bytes_max;
         let mut come = Totals::default();
         self.judged(Box::new(MergingCursor::new(children)), false, &mut |editor, record| {
@@ -247,10 +250,10 @@ impl Applier<'_> {
             self.editor.space.collapse(pieces.at..pieces.at + bytes)?;
             self.applied.bytes_written += pieces.at - self.editor.offset();
             self.applied.rewritten += 1;
-            self.editor.replace(pieces.done)?;
+            self.editor.replace_tagged(pieces.done)?;
         }
         self.applied.come.change(come, Totals::default());
-        self.applied.gone.change(Totals::of(&old), Totals::default());
+        self.applied.gone.change(old.totals(), Totals::default());
         Ok(())
     }
 
@@ -263,10 +266,11 @@ impl Applier<'_> {
         let (mut interval, owner) = (interval.clone(), self.editor.owner());
         (interval.bytes, interval.tail) = (new.bytes(), 0);
         interval.stamp = self.editor.stamp();
-        self.editor.space.update(range, new.encoded(), owner)?;
+        let tag = Mark::Interval(0).tag();
+        self.editor.space.update_tagged(range, new.encoded(), owner, tag)?;
         self.applied.bytes_written += new.bytes();
         self.applied.rewritten += 1;
-        self.editor.replace(vec![interval])?;
+        self.editor.replace_tagged(vec![interval])?;
         Ok(true)
     }
 
@@ -417,7 +421,8 @@ impl Pieces {
         let key = self.key(records.start).unwrap_or_default();
         let anchor = self.last_key.as_ref().map_or(key.into(), |last| separator(last, key));
         let (stamp, owner) = (editor.stamp(), editor.owner());
-        editor.space.insert(self.at, bytes, owner)?;
+        let tag = Mark::Interval(0).tag();
+        editor.space.update_tagged(self.at..self.at, bytes, owner, tag)?;
         let bytes = bytes.len() as u64;
         self.at += bytes;
         self.done.push(Interval { anchor, bytes, tail: 0, stamp });

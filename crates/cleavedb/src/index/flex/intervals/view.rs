@@ -93,7 +93,7 @@ impl FlexView {
         for found in self.source.anchors.iter() {
             match self.source.read(&found, Purpose::Verify) {
                 Ok(run) => {
-                    totals.change(Totals::of(&run), Totals::default());
+                    totals.change(run.totals(), Totals::default());
                     if run.iter().any(|record| record.seq > newest) {
                         sink.problem(Error::corruption("an interval is newer than its index"));
                     }
