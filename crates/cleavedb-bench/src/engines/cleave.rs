@@ -144,7 +144,8 @@ fn open_kind(dir: &Path, settings: &Settings, kind: Kind) -> Result<Box<dyn Engi
     let settings = format!(
         "defaults; memory_budget={} durability={durability:?} direct_reads={direct} \
          direct_writes={direct} background_threads={} compression={} merge_operator={operator} \
-         index={index:?} deltas={deltas:?} strategy={} separate_at={separated} prefetch={prefetch}{}",
+         index={index:?} deltas={deltas:?} strategy={} separate_at={separated} \
+         prefetch={prefetch}{}",
         settings.memory_budget,
         settings.background_threads,
         if settings.compressed { "default" } else { "none" },

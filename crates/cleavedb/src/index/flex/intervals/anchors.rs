@@ -79,6 +79,8 @@ pub(super) struct Interval {
     pub(super) bytes: u64,
     /// Records behind those that are in order.
     pub(super) tail: u16,
+    /// About the fragments that it stands in; 0 where nobody has looked yet.
+    pub(super) fragments: u16,
     /// Names its contents in the cache: others have another one.
     pub(super) stamp: u64,
 }

@@ -122,8 +122,8 @@ impl Applier<'_> {
             (limits.interval_bytes_max, usize::from(limits.tail_records_max));
         let portion = feed.lock().look(end.as_deref(), bytes_max, entries_max)?;
         let input = Box::new(FeedCursor::new(feed, end.clone()));
-        if self.takes_append(&portion)? {
-            return self.append(input, &portion);
+        if let Some(fragments) = self.takes_append(&portion)? {
+            return self.append(input, &portion, fragments);
         }
         self.rewrite(input, &portion, end.as_deref())
     }
@@ -136,17 +136,20 @@ impl Applier<'_> {
         self.rewrite(nothing, &Portion::default(), end.as_deref())
     }
 
-    /// Fragments of a range, counted up to one too many.
-    fn fragments(&self, range: Range<u64>) -> Result<usize> {
+    /// Fragments of an interval: as it remembers, or counted up to one too many.
+    fn fragments(&self, interval: &Interval, range: Range<u64>) -> Result<usize> {
+        if interval.fragments > 0 {
+            return Ok(interval.fragments.into());
+        }
         let max = self.editor.limits.fragments_max;
         Ok(self.editor.space.tree().walk(range)?.take(max + 1).count())
     }
 
     /// Whether entries go behind the interval without a look at what it holds: cheap to write, and
-    /// dearer to read each time it is done.
-    fn takes_append(&self, portion: &Portion) -> Result<bool> {
+    /// dearer to read each time it is done. Gives the fragments that there are, if so.
+    fn takes_append(&self, portion: &Portion) -> Result<Option<usize>> {
         let limits = self.editor.limits;
-        let Some((interval, range)) = self.editor.current() else { return Ok(false) };
+        let Some((interval, range)) = self.editor.current() else { return Ok(None) };
         let is_small = portion.entries > 0
             && !portion.goes_on
             && portion.bytes <= limits.interval_bytes_max / 4
@@ -154,7 +157,11 @@ impl Applier<'_> {
             && usize::from(interval.tail) + portion.entries <= limits.tail_records_max.into();
         // In memory and in order: it can be kept so without reading.
         let is_at_hand = || interval.tail == 0 && self.cache.peek(interval.stamp).is_some();
-        Ok(is_small && !is_at_hand() && self.fragments(range)? < limits.fragments_max)
+        if !is_small || is_at_hand() {
+            return Ok(None);
+        }
+        let fragments = self.fragments(interval, range)?;
+        Ok(Some(fragments).filter(|fragments| *fragments < limits.fragments_max))
     }
 
     /// Runs entries through the stripe rule.
@@ -189,7 +196,7 @@ impl Applier<'_> {
     }
 
     /// Puts entries behind the interval.
-    fn append(&mut self, input: BoxCursor, portion: &Portion) -> Result<()> {
+    fn append(&mut self, input: BoxCursor, portion: &Portion, fragments: usize) -> Result<()> {
         let mut builder = RunBuilder::with_room(portion.bytes, portion.entries);
         let mut come = Totals::default();
         self.judged(input, true, &mut |_, record| {
@@ -202,6 +209,7 @@ impl Applier<'_> {
         if builder.len() > 0 {
             interval.bytes += builder.bytes();
             interval.tail += builder.len() as u16;
+            interval.fragments = fragments as u16 + 1;
             interval.stamp = self.editor.stamp();
             let owner = self.editor.owner();
             self.editor.space.insert(range.end, builder.encoded(), owner)?;
@@ -264,7 +272,7 @@ impl Applier<'_> {
             return Ok(false);
         };
         let (mut interval, owner) = (interval.clone(), self.editor.owner());
-        (interval.bytes, interval.tail) = (new.bytes(), 0);
+        (interval.bytes, interval.tail, interval.fragments) = (new.bytes(), 0, 1);
         interval.stamp = self.editor.stamp();
         let tag = Mark::Interval(0).tag();
         self.editor.space.update_tagged(range, new.encoded(), owner, tag)?;
@@ -284,7 +292,7 @@ impl Applier<'_> {
         if !is_fit {
             return Ok(false);
         }
-        let fragments = self.fragments(range.clone())?;
+        let fragments = self.fragments(&interval, range.clone())?;
         let splices = splices(old, new);
         let bytes: u64 = splices.iter().map(|splice| splice.new.end - splice.new.start).sum();
         if fragments + 2 * splices.len() > limits.fragments_max || bytes > new.bytes() / 4 {
@@ -302,6 +310,7 @@ impl Applier<'_> {
         }
         let was_cached = self.cache.peek(interval.stamp).is_some();
         (interval.bytes, interval.tail) = (new.bytes(), 0);
+        interval.fragments = (fragments + 2 * splices.len()) as u16;
         interval.stamp = self.editor.stamp();
         if was_cached {
             let run = ValueArc::new(Run::decode(new.encoded().to_vec())?);
@@ -425,7 +434,7 @@ impl Pieces {
         editor.space.update_tagged(self.at..self.at, bytes, owner, tag)?;
         let bytes = bytes.len() as u64;
         self.at += bytes;
-        self.done.push(Interval { anchor, bytes, tail: 0, stamp });
+        self.done.push(Interval { anchor, bytes, tail: 0, fragments: 1, stamp });
         self.last_key = self.key(records.end - 1).map(<[u8]>::to_vec);
         Ok(())
     }

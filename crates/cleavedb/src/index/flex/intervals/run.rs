@@ -9,6 +9,7 @@
 //! Immutable once made. Invariants: R-1 entries are in strict entry order. R-2 every record lies
 //! within the bytes. `docs/format/flex-intervals.md` has the bytes.
 
+use std::cmp::Ordering;
 // Values are handed to users, and they are outside what the model checker watches.
 use std::sync::Arc as ValueArc;
 
@@ -72,6 +73,23 @@ impl<'a> Record<'a> {
     }
 }
 
+/// About the bytes of a small record: what room is made by.
+const RECORD_BYTES: usize = 64;
+
+/// What decides where a record stands among others, and where it begins.
+#[derive(Clone, Copy)]
+struct Entry<'a> {
+    key: &'a [u8],
+    seq: Seq,
+    start: u32,
+}
+
+impl Entry<'_> {
+    fn compare(&self, other: &Self) -> Ordering {
+        compare_entries((self.key, self.seq), (other.key, other.seq))
+    }
+}
+
 /// Fingerprints that are compared at once.
 const LOT: usize = 16;
 
@@ -93,43 +111,29 @@ impl Run {
     /// Reads the bytes of an interval, all of them.
     pub(crate) fn decode(bytes: Vec<u8>) -> Result<Self> {
         let mut reader = Reader::new(&bytes);
-        let mut starts = Vec::new();
+        let mut entries: Vec<Entry<'_>> = Vec::with_capacity(bytes.len() / RECORD_BYTES);
         let (mut is_sorted, mut totals) = (true, Totals::default());
-        let mut last: Option<(&[u8], Seq)> = None;
         while !reader.is_empty() {
             let start = bytes.len() - reader.rest().len();
-            starts.push(u32::try_from(start).map_err(|_| too_large())?);
             let at = |error: Error| error.context(format_args!("record at byte {start}"));
             let record = Record::decode(&mut reader).map_err(at)?;
+            let start = u32::try_from(start).map_err(|_| too_large())?;
+            let entry = Entry { key: record.key, seq: record.seq, start };
+            is_sorted &= entries.last().is_none_or(|last| last.compare(&entry).is_lt());
             totals.add(&record);
-            let next = (record.key, record.seq);
-            is_sorted &= last.is_none_or(|last| compare_entries(last, next).is_lt());
-            last = Some(next);
+            entries.push(entry);
         }
-        let (bytes, fingerprints) = (ValueArc::new(bytes), Vec::new());
-        let mut run = Self { bytes, starts, fingerprints, is_sorted, totals };
         if !is_sorted {
-            run.sort()?;
+            // Puts what was appended in its place.
+            entries.sort_by(Entry::compare);
+            if !entries.is_sorted_by(|a, b| a.compare(b).is_lt()) {
+                return Err(Error::corruption("an interval holds an entry twice"));
+            }
         }
-        let hash = |start: &u32| fingerprint(key_hash(run.record_at(*start).key));
-        run.fingerprints = run.starts.iter().map(hash).collect();
-        Ok(run)
-    }
-
-    /// Puts what was appended in its place.
-    fn sort(&mut self) -> Result<()> {
-        let mut starts = std::mem::take(&mut self.starts);
-        let entry = |start: &u32| {
-            let record = self.record_at(*start);
-            (record.key, record.seq)
-        };
-        starts.sort_by(|a, b| compare_entries(entry(a), entry(b)));
-        let mut pairs = starts.iter().zip(starts.iter().skip(1));
-        if pairs.any(|(a, b)| entry(a) == entry(b)) {
-            return Err(Error::corruption("an interval holds an entry twice"));
-        }
-        self.starts = starts;
-        Ok(())
+        let starts = entries.iter().map(|entry| entry.start).collect();
+        let fingerprints = entries.iter().map(|entry| fingerprint(key_hash(entry.key))).collect();
+        let bytes = ValueArc::new(bytes);
+        Ok(Self { bytes, starts, fingerprints, is_sorted, totals })
     }
 
     /// The record that begins there; one of no meaning where none does.

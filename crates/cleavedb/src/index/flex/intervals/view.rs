@@ -41,9 +41,10 @@ pub(super) struct FlexView {
 }
 
 impl Source {
-    /// Reads an interval past the cache.
+    /// Reads an interval past the cache, its fragments at once.
     fn read(&self, found: &Found<'_>, purpose: Purpose) -> Result<ValueArc<Run>> {
-        self.decode(found, self.space.read(found.range(), purpose)?)
+        let mut read = self.space.read_many(&[found.range()], purpose)?;
+        self.decode(found, read.pop().unwrap_or_default())
     }
 
     /// Reads intervals past the cache, all their fragments at once.
