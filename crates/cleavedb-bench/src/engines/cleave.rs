@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use cleavedb::{
-    Batch, Compression, Db, Deltas, Durability, Keyspace, KeyspaceOptions, Options, StrategyKind,
-    operators,
+    Batch, Compression, Db, Deltas, Durability, IndexKind, Keyspace, KeyspaceOptions, Options,
+    StrategyKind, operators,
 };
 
 use crate::engine::{Collection, Engine, EngineStats, Settings, WriteBatch};
@@ -33,6 +33,8 @@ struct Kind {
     values_inline: bool,
     /// All merge operands stay in the index.
     deltas_inline: bool,
+    /// The index; `None`: the default.
+    index: Option<IndexKind>,
 }
 
 impl Kind {
@@ -66,6 +68,12 @@ pub(super) fn open_inline(dir: &Path, settings: &Settings) -> Result<Box<dyn Eng
     open_kind(dir, settings, Kind { values_inline: true, ..Kind::default() })
 }
 
+/// Opens or creates a store in `dir` with a Flex index that keeps all values.
+pub(super) fn open_flex(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
+    let index = Some(IndexKind::Flex);
+    open_kind(dir, settings, Kind { values_inline: true, index, ..Kind::default() })
+}
+
 /// Opens or creates a store in `dir` that keeps all merge operands in the index.
 pub(super) fn open_inline_deltas(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
     open_kind(dir, settings, Kind { deltas_inline: true, ..Kind::default() })
@@ -81,7 +89,7 @@ pub(super) fn open_wisckey_inline_deltas(
 
 /// Opens or creates a store in `dir` that keeps values and merge operands in the index.
 pub(super) fn open_all_inline(dir: &Path, settings: &Settings) -> Result<Box<dyn Engine>> {
-    open_kind(dir, settings, Kind { values_inline: true, deltas_inline: true, strategy: None })
+    open_kind(dir, settings, Kind { values_inline: true, deltas_inline: true, ..Kind::default() })
 }
 
 fn open_kind(dir: &Path, settings: &Settings, kind: Kind) -> Result<Box<dyn Engine>> {
@@ -118,6 +126,9 @@ fn open_kind(dir: &Path, settings: &Settings, kind: Kind) -> Result<Box<dyn Engi
     } else if let Some(bytes) = tuning.separate_at {
         options = options.separate_at(Some(u32::try_from(bytes).unwrap_or(u32::MAX)));
     }
+    if let Some(index) = kind.index {
+        options = options.index(index);
+    }
     if kind.deltas_inline {
         options = options.deltas(Deltas::Inline);
     }
@@ -125,6 +136,7 @@ fn open_kind(dir: &Path, settings: &Settings, kind: Kind) -> Result<Box<dyn Engi
     let pairs = db.keyspace(KEYSPACE, options)?;
     let known = db.keyspaces().into_iter().find(|known| known.name == KEYSPACE);
     let deltas = known.as_ref().map(|known| known.deltas).unwrap_or_default();
+    let index = known.as_ref().map(|known| known.index).unwrap_or_default();
     let separated = match known.and_then(|known| known.separate_at) {
         Some(bytes) => bytes.to_string(),
         None => "off".to_owned(),
@@ -132,7 +144,8 @@ fn open_kind(dir: &Path, settings: &Settings, kind: Kind) -> Result<Box<dyn Engi
     let settings = format!(
         "defaults; memory_budget={} durability={durability:?} direct_reads={direct} \
          direct_writes={direct} background_threads={} compression={} merge_operator={operator} \
-         deltas={deltas:?} strategy={} separate_at={separated} prefetch={prefetch}{}",
+         index={index:?} deltas={deltas:?} strategy={} separate_at={separated} \
+         prefetch={prefetch}{}",
         settings.memory_budget,
         settings.background_threads,
         if settings.compressed { "default" } else { "none" },

@@ -22,16 +22,17 @@ pub struct Known {
 
 /// The engines of the default build. `cleavedb` is a store as it comes, of strategy `unified`;
 /// `cleavedb-wisckey`, `cleavedb-novkv` and `cleavedb-wayfinder` are of these, `cleavedb-inline`
-/// keeps all values in the index. All of them keep merge operands in buckets;
-/// `cleavedb-inline-deltas`, `cleavedb-wisckey-inline-deltas` and `cleavedb-all-inline` are the
-/// same stores as three of them, with the operands in the index. `memory` keeps a map in memory and
-/// nothing on disk: what the workload itself costs.
+/// keeps all values in the index, `cleavedb-flex` does so in a Flex index. All of them keep merge
+/// operands in buckets; `cleavedb-inline-deltas`, `cleavedb-wisckey-inline-deltas` and
+/// `cleavedb-all-inline` are the same stores as three of them, with the operands in the index.
+/// `memory` keeps a map in memory and nothing on disk: what the workload itself costs.
 pub const ALL: &[Known] = &[
     Known { name: "cleavedb", open: cleave::open, direct: true },
     Known { name: "cleavedb-wisckey", open: cleave::open_wisckey, direct: true },
     Known { name: "cleavedb-novkv", open: cleave::open_novkv, direct: true },
     Known { name: "cleavedb-wayfinder", open: cleave::open_wayfinder, direct: true },
     Known { name: "cleavedb-inline", open: cleave::open_inline, direct: true },
+    Known { name: "cleavedb-flex", open: cleave::open_flex, direct: true },
     Known { name: "cleavedb-inline-deltas", open: cleave::open_inline_deltas, direct: true },
     Known {
         name: "cleavedb-wisckey-inline-deltas",

@@ -1,5 +1,6 @@
 //! FlexDB (EuroSys'22): pairs sorted in a flexible address space. 64 GB of pairs of three sizes,
-//! four clients; sequential, zipfian, uniform and zipfian-composite choices.
+//! four clients; sequential, zipfian, uniform and zipfian-composite choices. `cleavedb-flex` and
+//! `cleavedb-inline` are the two indexes beside each other, at the same memory as all others.
 
 use super::inserts::PAGE_BYTES;
 use super::{Experiment, Need, Pair, Part, Scale, Step, plan};
@@ -61,7 +62,7 @@ pub(super) fn experiment(scale: Scale) -> Experiment {
             .to_owned(),
         paper_bytes: DATA_BYTES,
         lacks: vec![
-            "FlexDB itself and KVell: no engine here has a flexible address space",
+            "FlexDB itself and KVell; `cleavedb-flex` is what has a flexible address space here",
             "inserting into the middle of a file by FlexSpace, beside the file system's own ways \
              (part `insert-range`): no engine here can insert into a file",
             "space utilisation of 50 and 85 %: no engine here takes a bound on its space",

@@ -114,22 +114,26 @@ impl<'a> Reader<'a> {
     }
 
     fn long_varint(&mut self) -> Result<u64> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.u8()?;
+        let (mut value, mut shift) = (0u64, 0u32);
+        for (number, byte) in self.rest.iter().enumerate() {
             let bits = u64::from(byte & 0x7f);
-            if shift == 63 && bits > 1 {
-                break;
+            if shift == 63 && bits > 1 || shift > 63 {
+                return Err(Error::corruption("varint longer than 64 bits"));
             }
             value |= bits << shift;
+            shift += 7;
             if byte & 0x80 == 0 {
-                if byte == 0 && shift > 0 {
+                if *byte == 0 && number > 0 {
                     return Err(Error::corruption("varint longer than it needs to be"));
                 }
+                self.rest = self.rest.get(number + 1..).unwrap_or_default();
                 return Ok(value);
             }
         }
-        Err(Error::corruption("varint longer than 64 bits"))
+        match shift {
+            64.. => Err(Error::corruption("varint longer than 64 bits")),
+            _ => Err(truncated(1, 0)),
+        }
     }
 
     /// A varint that must fit in 32 bits.

@@ -143,7 +143,8 @@ impl Options {
         direct_writes: bool
     }
     setter! {
-        /// Table files open at once, and half as many value files. Default: 512. Range: 16 and up.
+        /// Table files open at once, and half as many files of values and of Flex segments
+        /// together. Default: 512. Range: 16 and up.
         /// Fewer saves descriptors and re-reads filter and index of a table opened again.
         open_files_max: usize
     }

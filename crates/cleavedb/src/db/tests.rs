@@ -9,6 +9,7 @@ mod delta_flush;
 mod delta_reads;
 mod deltas;
 mod facts;
+mod flex_defects;
 mod forged;
 mod holes;
 mod journal;

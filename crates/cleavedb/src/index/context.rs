@@ -15,6 +15,7 @@ use crate::index::table_file::TableFile;
 use crate::io::Io;
 use crate::table::cache::TableCache;
 use crate::table::reader::TableReader;
+use crate::values::file::OpenFiles;
 
 /// Everything an index of one keyspace needs from its database.
 #[derive(Clone)]
@@ -31,6 +32,8 @@ pub(crate) struct IndexContext {
     pub(crate) file_ids: Arc<FileIds>,
     /// Open tables.
     pub(crate) tables: Arc<TableCache>,
+    /// Open files of values and of Flex segments, under one bound.
+    pub(crate) open_files: Arc<OpenFiles>,
     /// Where files go that nobody needs any more.
     pub(crate) obsolete: Arc<ObsoleteFiles>,
     /// Sizes of structures.

@@ -41,7 +41,7 @@ pub(crate) struct ValueContext {
     /// Whether sealed files are read past the page cache.
     pub(crate) direct_reads: bool,
     /// Which of them are open.
-    pub(crate) open_files: OpenFiles,
+    pub(crate) open_files: Arc<OpenFiles>,
     /// Values that gets have read.
     pub(crate) cache: ValueCache,
     /// Key indexes of value tables that are in memory.

@@ -24,7 +24,7 @@ pub(crate) fn context(io: &Io, direct_reads: bool) -> Arc<ValueContext> {
         uuid: UUID,
         obsolete: Arc::new(ObsoleteFiles::default()),
         direct_reads,
-        open_files: OpenFiles::new(2),
+        open_files: Arc::new(OpenFiles::new(2)),
         cache: ValueCache::new(&Arc::new(BlockCache::new(1 << 20))),
         hole_block_bytes: 4096,
         table_indexes: LoadedIndexes::new(1 << 20),

@@ -23,6 +23,7 @@ use crate::io::memory_disk::MemoryDisk;
 use crate::io::{Io, Purpose};
 use crate::memory::cache::BlockCache;
 use crate::table::cache::TableCache;
+use crate::values::file::OpenFiles;
 
 /// Keyspace of all test indexes.
 pub(crate) const KEYSPACE: KeyspaceId = KeyspaceId(7);
@@ -97,6 +98,7 @@ impl World {
             keyspace: KEYSPACE,
             file_ids: self.file_ids.clone(),
             tables: self.tables.clone(),
+            open_files: Arc::new(OpenFiles::new(2)),
             obsolete: self.obsolete.clone(),
             widths: tiny_widths(),
             compression: vec![Compression::None; 5].into_iter().chain([Compression::Lz4]).collect(),

@@ -126,7 +126,7 @@ pub(super) fn context_of(io: Io, path: &Path) -> Arc<ValueContext> {
         uuid: UUID,
         obsolete: Arc::new(ObsoleteFiles::default()),
         direct_reads: false,
-        open_files: OpenFiles::new(2),
+        open_files: Arc::new(OpenFiles::new(2)),
         cache: ValueCache::new(&Arc::new(BlockCache::new(1 << 20))),
         hole_block_bytes: 4096,
         table_indexes: LoadedIndexes::new(1 << 20),

@@ -96,7 +96,7 @@ impl World {
             table_indexes: crate::values::table::reader::LoadedIndexes::new(1 << 20),
             repairs: crate::values::repairs::Repairs::new(1 << 16),
             direct_reads,
-            open_files: OpenFiles::new(2),
+            open_files: Arc::new(OpenFiles::new(2)),
             cache: crate::values::cache::ValueCache::new(&Arc::new(crate::table::BlockCache::new(
                 1 << 20,
             ))),

@@ -12,11 +12,14 @@
 //!
 //! Plain values that any thread may read. Invariants: A-1 anchors rise strictly, over groups as
 //! well. A-2 what is below the first anchor belongs to the first interval. A-3 no interval is
-//! empty, and no group is.
+//! empty, and no group is. A-4 a group in an index is sealed.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
+// Bounds that never change, which nobody waits for.
+use std::sync::Arc as ValueArc;
 
 use crate::base::codec::{Reader, put_bytes, put_varint};
+use crate::base::entry::key_prefix;
 use crate::base::error::{Error, Result};
 use crate::base::limits::KEY_BYTES_MAX;
 use crate::base::sync::Arc;
@@ -71,11 +74,13 @@ impl Mark {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Interval {
     /// No key of it is smaller, but for the first one.
-    pub(super) anchor: Box<[u8]>,
+    pub(super) anchor: ValueArc<[u8]>,
     /// Bytes of it in the space.
     pub(super) bytes: u64,
     /// Records behind those that are in order.
     pub(super) tail: u16,
+    /// About the fragments that it stands in; 0 where nobody has looked yet.
+    pub(super) fragments: u16,
     /// Names its contents in the cache: others have another one.
     pub(super) stamp: u64,
 }
@@ -96,23 +101,119 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Bytes of it in the space.
-    pub(super) fn bytes(&self) -> u64 {
-        let intervals = self.intervals.iter().map(|interval| interval.bytes);
-        self.directory_bytes + intervals.sum::<u64>()
-    }
-
     fn first_anchor(&self) -> &[u8] {
         self.intervals.first().map_or(&[], |interval| &interval.anchor)
+    }
+
+    /// The group as it will stay.
+    pub(super) fn sealed(self) -> Arc<Sealed> {
+        let anchors = self.intervals.iter().map(|interval| &*interval.anchor);
+        let heads = Heads::new(anchors);
+        let mut end = self.directory_bytes;
+        let ends = self.intervals.iter().map(|interval| {
+            end += interval.bytes;
+            end
+        });
+        let ends = ends.collect();
+        Arc::new(Sealed { group: self, heads, ends })
+    }
+}
+
+/// A group that does not change any more, and what finds its intervals.
+#[derive(Debug)]
+pub(super) struct Sealed {
+    group: Group,
+    heads: Heads,
+    /// Where each interval ends, counted from where the group begins.
+    ends: Vec<u64>,
+}
+
+impl Deref for Sealed {
+    type Target = Group;
+    fn deref(&self) -> &Group {
+        &self.group
+    }
+}
+
+impl Sealed {
+    /// Bytes of it in the space.
+    pub(super) fn bytes(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(self.group.directory_bytes)
+    }
+
+    /// Where an interval begins, counted from where the group does.
+    fn start(&self, number: usize) -> u64 {
+        let before = number.checked_sub(1).and_then(|before| self.ends.get(before));
+        before.copied().unwrap_or(self.group.directory_bytes)
+    }
+
+    /// The last interval whose anchor is not above a key, or the first one.
+    fn position(&self, key: &[u8]) -> usize {
+        let anchor = |number: usize| {
+            self.group.intervals.get(number).map_or(&[][..], |interval| &interval.anchor)
+        };
+        self.heads.position(key, anchor)
+    }
+}
+
+/// What a binary search over anchors reads instead of them: eight bytes of each, behind those that
+/// all but the first have in common. The first one bounds nothing: what is below belongs to it.
+#[derive(Clone, Debug, Default)]
+struct Heads {
+    /// What all but the first begin with.
+    common: Box<[u8]>,
+    /// What follows in each but the first, as a number: never above that of a greater anchor.
+    numbers: Vec<u64>,
+}
+
+impl Heads {
+    /// Those of anchors that rise.
+    fn new<'a>(anchors: impl DoubleEndedIterator<Item = &'a [u8]> + Clone) -> Self {
+        let (mut rest, first) = (anchors.clone().skip(1), anchors.clone().nth(1));
+        let ends = first.zip(anchors.clone().next_back());
+        let common: &[u8] = ends.map_or(&[], |(first, last)| {
+            let same = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+            first.get(..same).unwrap_or_default()
+        });
+        let mut numbers = Vec::with_capacity(anchors.size_hint().0.saturating_sub(1));
+        rest.by_ref().for_each(|anchor| {
+            numbers.push(key_prefix(anchor.get(common.len()..).unwrap_or_default()));
+        });
+        Self { common: common.into(), numbers }
+    }
+
+    /// Number of the last anchor that is not above a key; 0 if none but the first.
+    fn position<'a>(&self, key: &[u8], anchor: impl Fn(usize) -> &'a [u8]) -> usize {
+        let common = &*self.common;
+        let rest = match key.get(..common.len()) {
+            Some(head) if head == common => key.get(common.len()..).unwrap_or_default(),
+            _ if key < common => return 0,
+            _ => return self.numbers.len(),
+        };
+        let wanted = key_prefix(rest);
+        let below = self.numbers.partition_point(|number| *number < wanted);
+        let equal = self.numbers.get(below..).unwrap_or_default();
+        let equal = equal.partition_point(|number| *number == wanted);
+        // The bytes that the numbers leave out decide between the last ones.
+        let (mut found, mut end) = (below, below + equal);
+        while found < end {
+            let middle = found + (end - found).div_ceil(2);
+            match anchor(middle) <= key {
+                true => found = middle,
+                false => end = middle - 1,
+            }
+        }
+        found
     }
 }
 
 /// The anchors of a space, as of one state of it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Anchors {
-    groups: Vec<Arc<Group>>,
+    groups: Vec<Arc<Sealed>>,
     /// Where each group begins in the space.
     offsets: Vec<u64>,
+    heads: Heads,
 }
 
 /// An interval and where it is.
@@ -137,7 +238,7 @@ impl Found<'_> {
 
 impl Anchors {
     /// The index of these groups, the first of which begins at `offset`.
-    pub(super) fn new(groups: Vec<Arc<Group>>, offset: u64) -> Self {
+    pub(super) fn new(groups: Vec<Arc<Sealed>>, offset: u64) -> Self {
         let mut end = offset;
         let offsets = groups
             .iter()
@@ -147,25 +248,26 @@ impl Anchors {
                 start
             })
             .collect();
-        Self { groups, offsets }
+        let heads = Heads::new(groups.iter().map(|group| group.first_anchor()));
+        Self { groups, offsets, heads }
     }
 
     /// The groups.
-    pub(super) fn groups(&self) -> &[Arc<Group>] {
+    pub(super) fn groups(&self) -> &[Arc<Sealed>] {
         &self.groups
     }
 
     /// Number of the group that a key belongs to; 0 where there is none.
     pub(super) fn group_of(&self, key: &[u8]) -> usize {
-        self.groups.partition_point(|group| group.first_anchor() <= key).saturating_sub(1)
+        let anchor =
+            |number: usize| self.groups.get(number).map_or(&[][..], |it| it.first_anchor());
+        self.heads.position(key, anchor)
     }
 
     /// The interval that a key belongs to; `None` where there is none at all.
     pub(super) fn find(&self, key: &[u8]) -> Option<Found<'_>> {
         let group = self.group_of(key);
-        let intervals = &self.groups.get(group)?.intervals;
-        let after = intervals.partition_point(|interval| &*interval.anchor <= key);
-        self.get(group, after.saturating_sub(1))
+        self.get(group, self.groups.get(group)?.position(key))
     }
 
     /// An interval by group and number; behind the last one of a group come those of the next.
@@ -173,9 +275,7 @@ impl Anchors {
         let (of, start) = (self.groups.get(group)?, *self.offsets.get(group)?);
         match of.intervals.get(number) {
             Some(interval) => {
-                let before = of.intervals.iter().take(number).map(|interval| interval.bytes);
-                let offset = start + of.directory_bytes + before.sum::<u64>();
-                Some(Found { group, number, offset, interval })
+                Some(Found { group, number, offset: start + of.start(number), interval })
             }
             None => self.get(group + 1, 0),
         }
@@ -212,7 +312,10 @@ impl Anchors {
     pub(super) fn memory_bytes(&self) -> usize {
         /// What a key takes that is a bound: a prefix of some bytes, and its allocation.
         const ANCHOR_BYTES: usize = 32;
-        self.len() * (size_of::<Interval>() + ANCHOR_BYTES) + self.groups.len() * size_of::<Group>()
+        /// What finds an interval, and where it ends.
+        const FINDING_BYTES: usize = 2 * size_of::<u64>();
+        self.len() * (size_of::<Interval>() + ANCHOR_BYTES + FINDING_BYTES)
+            + self.groups.len() * (size_of::<Sealed>() + FINDING_BYTES)
     }
 
     /// Where in the space a group lies, and what was split off from it: their owner's bytes.
@@ -313,7 +416,7 @@ impl Directory {
 }
 
 /// The shortest bound between two keys, the smaller of which lies below it.
-pub(super) fn separator(below: &[u8], above: &[u8]) -> Box<[u8]> {
+pub(super) fn separator(below: &[u8], above: &[u8]) -> ValueArc<[u8]> {
     let same = below.iter().zip(above).take_while(|(a, b)| a == b).count();
     above.get(..same + 1).unwrap_or(above).into()
 }

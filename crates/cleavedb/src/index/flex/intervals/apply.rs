@@ -18,7 +18,7 @@ use crate::base::merging::MergingCursor;
 use crate::base::sync::atomic::AtomicBool;
 use crate::base::sync::{Arc, Mutex};
 use crate::base::tombstone::Fragments;
-use crate::index::flex::intervals::anchors::{Interval, separator};
+use crate::index::flex::intervals::anchors::{Interval, Mark, separator};
 use crate::index::flex::intervals::cache::IntervalCache;
 use crate::index::flex::intervals::editor::Editor;
 use crate::index::flex::intervals::feed::{Feed, FeedCursor, Portion};
@@ -122,30 +122,34 @@ impl Applier<'_> {
             (limits.interval_bytes_max, usize::from(limits.tail_records_max));
         let portion = feed.lock().look(end.as_deref(), bytes_max, entries_max)?;
         let input = Box::new(FeedCursor::new(feed, end.clone()));
-        if self.takes_append(&portion)? {
-            return self.append(input);
+        if let Some(fragments) = self.takes_append(&portion)? {
+            return self.append(input, &portion, fragments);
         }
-        self.rewrite(input, end.as_deref())
+        self.rewrite(input, &portion, end.as_deref())
     }
 
     /// Looks at an interval with nothing to bring in.
     pub(super) fn tidy(&mut self, anchor: &[u8]) -> Result<()> {
         self.editor.seek(anchor)?;
         let end = self.editor.bound().map(<[u8]>::to_vec);
-        self.rewrite(Box::new(MergingCursor::new(Vec::new())), end.as_deref())
+        let nothing = Box::new(MergingCursor::new(Vec::new()));
+        self.rewrite(nothing, &Portion::default(), end.as_deref())
     }
 
-    /// Fragments of a range, counted up to one too many.
-    fn fragments(&self, range: Range<u64>) -> Result<usize> {
+    /// Fragments of an interval: as it remembers, or counted up to one too many.
+    fn fragments(&self, interval: &Interval, range: Range<u64>) -> Result<usize> {
+        if interval.fragments > 0 {
+            return Ok(interval.fragments.into());
+        }
         let max = self.editor.limits.fragments_max;
         Ok(self.editor.space.tree().walk(range)?.take(max + 1).count())
     }
 
     /// Whether entries go behind the interval without a look at what it holds: cheap to write, and
-    /// dearer to read each time it is done.
-    fn takes_append(&self, portion: &Portion) -> Result<bool> {
+    /// dearer to read each time it is done. Gives the fragments that there are, if so.
+    fn takes_append(&self, portion: &Portion) -> Result<Option<usize>> {
         let limits = self.editor.limits;
-        let Some((interval, range)) = self.editor.current() else { return Ok(false) };
+        let Some((interval, range)) = self.editor.current() else { return Ok(None) };
         let is_small = portion.entries > 0
             && !portion.goes_on
             && portion.bytes <= limits.interval_bytes_max / 4
@@ -153,7 +157,11 @@ impl Applier<'_> {
             && usize::from(interval.tail) + portion.entries <= limits.tail_records_max.into();
         // In memory and in order: it can be kept so without reading.
         let is_at_hand = || interval.tail == 0 && self.cache.peek(interval.stamp).is_some();
-        Ok(is_small && !is_at_hand() && self.fragments(range)? < limits.fragments_max)
+        if !is_small || is_at_hand() {
+            return Ok(None);
+        }
+        let fragments = self.fragments(interval, range)?;
+        Ok(Some(fragments).filter(|fragments| *fragments < limits.fragments_max))
     }
 
     /// Runs entries through the stripe rule.
@@ -188,8 +196,8 @@ impl Applier<'_> {
     }
 
     /// Puts entries behind the interval.
-    fn append(&mut self, input: BoxCursor) -> Result<()> {
-        let mut builder = RunBuilder::default();
+    fn append(&mut self, input: BoxCursor, portion: &Portion, fragments: usize) -> Result<()> {
+        let mut builder = RunBuilder::with_room(portion.bytes, portion.entries);
         let mut come = Totals::default();
         self.judged(input, true, &mut |_, record| {
             builder.add(record);
@@ -201,6 +209,7 @@ impl Applier<'_> {
         if builder.len() > 0 {
             interval.bytes += builder.bytes();
             interval.tail += builder.len() as u16;
+            interval.fragments = fragments as u16 + 1;
             interval.stamp = self.editor.stamp();
             let owner = self.editor.owner();
             self.editor.space.insert(range.end, builder.encoded(), owner)?;
@@ -224,10 +233,12 @@ impl Applier<'_> {
     }
 
     /// Brings entries together with all that the interval holds.
-    fn rewrite(&mut self, input: BoxCursor, end: Option<&[u8]>) -> Result<()> {
+    fn rewrite(&mut self, input: BoxCursor, portion: &Portion, end: Option<&[u8]>) -> Result<()> {
         let old = self.load(end)?;
+        let room = (old.start(usize::MAX) + portion.bytes, old.len() + portion.entries);
         let children = vec![input, Box::new(RunCursor::new(ValueArc::clone(&old))) as BoxCursor];
-        let mut pieces = Pieces { at: self.editor.offset(), ..Pieces::default() };
+        let pending = RunBuilder::with_room(room.0, room.1);
+        let mut pieces = Pieces { at: self.editor.offset(), pending, ..Pieces::default() };
         let pending_max = PENDING_INTERVALS * self.editor.limits.interval_bytes_max;
         let mut come = Totals::default();
         self.judged(Box::new(MergingCursor::new(children)), false, &mut |editor, record| {
@@ -247,10 +258,10 @@ impl Applier<'_> {
             self.editor.space.collapse(pieces.at..pieces.at + bytes)?;
             self.applied.bytes_written += pieces.at - self.editor.offset();
             self.applied.rewritten += 1;
-            self.editor.replace(pieces.done)?;
+            self.editor.replace_tagged(pieces.done)?;
         }
         self.applied.come.change(come, Totals::default());
-        self.applied.gone.change(Totals::of(&old), Totals::default());
+        self.applied.gone.change(old.totals(), Totals::default());
         Ok(())
     }
 
@@ -261,12 +272,13 @@ impl Applier<'_> {
             return Ok(false);
         };
         let (mut interval, owner) = (interval.clone(), self.editor.owner());
-        (interval.bytes, interval.tail) = (new.bytes(), 0);
+        (interval.bytes, interval.tail, interval.fragments) = (new.bytes(), 0, 1);
         interval.stamp = self.editor.stamp();
-        self.editor.space.update(range, new.encoded(), owner)?;
+        let tag = Mark::Interval(0).tag();
+        self.editor.space.update_tagged(range, new.encoded(), owner, tag)?;
         self.applied.bytes_written += new.bytes();
         self.applied.rewritten += 1;
-        self.editor.replace(vec![interval])?;
+        self.editor.replace_tagged(vec![interval])?;
         Ok(true)
     }
 
@@ -280,7 +292,7 @@ impl Applier<'_> {
         if !is_fit {
             return Ok(false);
         }
-        let fragments = self.fragments(range.clone())?;
+        let fragments = self.fragments(&interval, range.clone())?;
         let splices = splices(old, new);
         let bytes: u64 = splices.iter().map(|splice| splice.new.end - splice.new.start).sum();
         if fragments + 2 * splices.len() > limits.fragments_max || bytes > new.bytes() / 4 {
@@ -298,6 +310,7 @@ impl Applier<'_> {
         }
         let was_cached = self.cache.peek(interval.stamp).is_some();
         (interval.bytes, interval.tail) = (new.bytes(), 0);
+        interval.fragments = (fragments + 2 * splices.len()) as u16;
         interval.stamp = self.editor.stamp();
         if was_cached {
             let run = ValueArc::new(Run::decode(new.encoded().to_vec())?);
@@ -417,10 +430,11 @@ impl Pieces {
         let key = self.key(records.start).unwrap_or_default();
         let anchor = self.last_key.as_ref().map_or(key.into(), |last| separator(last, key));
         let (stamp, owner) = (editor.stamp(), editor.owner());
-        editor.space.insert(self.at, bytes, owner)?;
+        let tag = Mark::Interval(0).tag();
+        editor.space.update_tagged(self.at..self.at, bytes, owner, tag)?;
         let bytes = bytes.len() as u64;
         self.at += bytes;
-        self.done.push(Interval { anchor, bytes, tail: 0, stamp });
+        self.done.push(Interval { anchor, bytes, tail: 0, fragments: 1, stamp });
         self.last_key = self.key(records.end - 1).map(<[u8]>::to_vec);
         Ok(())
     }

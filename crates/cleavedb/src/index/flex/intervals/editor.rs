@@ -11,7 +11,7 @@ use crate::base::error::Result;
 use crate::base::sync::Arc;
 use crate::index::flex::intervals::FlexLimits;
 use crate::index::flex::intervals::anchors::{
-    Anchors, Edit, Group, Interval, Mark, encode_directory,
+    Anchors, Edit, Group, Interval, Mark, Sealed, encode_directory,
 };
 use crate::index::flex::intervals::run::Run;
 use crate::index::flex::space::Space;
@@ -41,7 +41,7 @@ pub(super) struct Editor<'a> {
     old: Arc<Anchors>,
     /// Number of the next group of the old index.
     next: usize,
-    done: Vec<Arc<Group>>,
+    done: Vec<Arc<Sealed>>,
     /// Where the first group begins, and where the next one does.
     first: u64,
     end: u64,
@@ -140,9 +140,8 @@ impl<'a> Editor<'a> {
 
     /// Puts intervals, which stand in the space already, in the place of the one it stands at, and
     /// goes behind them. Where one takes its place, the first keeps its anchor.
-    pub(super) fn replace(&mut self, mut intervals: Vec<Interval>) -> Result<()> {
+    pub(super) fn replace(&mut self, intervals: Vec<Interval>) -> Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
-        open.is_touched = true;
         let mut offset = open.at_offset;
         for interval in &intervals {
             let tag = Mark::Interval(interval.tail).tag();
@@ -151,6 +150,15 @@ impl<'a> Editor<'a> {
             }
             offset += interval.bytes;
         }
+        self.replace_tagged(intervals)
+    }
+
+    /// The same with intervals that were written with their tags.
+    pub(super) fn replace_tagged(&mut self, mut intervals: Vec<Interval>) -> Result<()> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        open.is_touched = true;
+        let bytes = intervals.iter().map(|interval| interval.bytes).sum::<u64>();
+        let offset = open.at_offset + bytes;
         let is_first = self.done.is_empty() && open.at == 0;
         let before = open.group.intervals.get_mut(open.at);
         let mut edit = |edit: Edit<'_>| {
@@ -244,8 +252,9 @@ impl<'a> Editor<'a> {
     }
 
     fn push(&mut self, group: Group, start: u64) -> Result<()> {
+        let group = group.sealed();
         self.end = start + group.bytes();
-        self.done.push(Arc::new(group));
+        self.done.push(group);
         Ok(())
     }
 
@@ -270,6 +279,7 @@ impl<'a> Editor<'a> {
             let stamp = self.stamp();
             if let Some(interval) = open.group.intervals.get_mut(number) {
                 interval.bytes += next.bytes;
+                interval.fragments = 0;
                 (interval.tail, interval.stamp) = (next.tail, stamp);
             }
             if next.tail > 0 {

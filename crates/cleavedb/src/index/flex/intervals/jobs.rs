@@ -7,6 +7,7 @@
 //! nothing for now is not picked again before something has changed.
 
 use std::ops::Range;
+use std::sync::Arc as ValueArc;
 
 use crate::base::entry::Seq;
 use crate::base::error::Result;
@@ -201,7 +202,7 @@ struct FlexJob {
 
 /// Intervals that a job looks at.
 struct Stretch {
-    anchors: Vec<Box<[u8]>>,
+    anchors: Vec<ValueArc<[u8]>>,
     /// First key that belongs to them, and the first one that does not any more.
     start: Vec<u8>,
     end: Option<Vec<u8>>,

@@ -11,7 +11,7 @@ use crate::base::sync::{Arc, Condvar, Mutex, RwLock};
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use crate::base::widths::Widths;
 use crate::index::context::IndexContext;
-use crate::index::flex::intervals::anchors::{Anchors, Directory, Group, Interval, Mark};
+use crate::index::flex::intervals::anchors::{Anchors, Directory, Group, Interval, Mark, Sealed};
 use crate::index::flex::intervals::cache::IntervalCache;
 use crate::index::flex::intervals::jobs::{Figures, Plans};
 use crate::index::flex::intervals::state::{FlexState, decode_tombstones};
@@ -23,13 +23,9 @@ use crate::index::flex::pages::format::Owner;
 use crate::index::flex::space::{Space, SpaceContext, SpaceLimits};
 use crate::index::flex::tree::TreeWidths;
 use crate::io::Purpose;
-use crate::values::file::OpenFiles;
 
 /// Blocks of tables as a database has them.
 const USUAL_BLOCK_BYTES: u64 = 4096;
-
-/// Segments that one index keeps open.
-const OPEN_FILES_MAX: usize = 256;
 
 /// Sizes of all that a Flex index is made of.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +105,7 @@ impl FlexIndex {
         let last_file = space.files().into_iter().max().unwrap_or(FileId(0));
         context.file_ids.at_least(FileId(last_file.0.saturating_add(1)));
         let contents = Contents::read(&space)?;
-        let is_known = |group: &Arc<Group>| group.id <= state.last_group;
+        let is_known = |group: &Arc<Sealed>| group.id <= state.last_group;
         if !contents.anchors.groups().iter().all(is_known) {
             return Err(Error::corruption("a Flex section names too few groups"));
         }
@@ -157,7 +153,7 @@ fn space_context(context: &IndexContext, sizes: &FlexSizes) -> Arc<SpaceContext>
         owner,
         obsolete: Arc::clone(&context.obsolete),
         ids: Arc::clone(&context.file_ids),
-        open_files: Arc::new(OpenFiles::new(OPEN_FILES_MAX)),
+        open_files: Arc::clone(&context.open_files),
         widths: sizes.tree,
         limits: sizes.space,
         pages: Arc::new(pages),
@@ -173,7 +169,7 @@ impl Contents {
             anchors: Anchors::default(),
             last_stamp: 0,
         };
-        let mut groups: Vec<Arc<Group>> = Vec::new();
+        let mut groups: Vec<Arc<Sealed>> = Vec::new();
         let mut open: Option<(Group, std::vec::IntoIter<Box<[u8]>>)> = None;
         let mut marks = marks(space)?.into_iter().peekable();
         while let Some((offset, mark)) = marks.next() {
@@ -198,7 +194,8 @@ impl Contents {
                     };
                     contents.last_stamp += 1;
                     let (bytes, stamp) = (end - offset, contents.last_stamp);
-                    group.intervals.push(Interval { anchor, bytes, tail, stamp });
+                    let anchor = anchor.into();
+                    group.intervals.push(Interval { anchor, bytes, tail, fragments: 0, stamp });
                 }
             }
         }
@@ -243,10 +240,10 @@ fn group(bytes: &[u8], directory_bytes: u64) -> Result<(Group, std::vec::IntoIte
 }
 
 /// A group, when all its intervals have been met.
-fn finished(open: Option<(Group, std::vec::IntoIter<Box<[u8]>>)>) -> Result<Option<Arc<Group>>> {
+fn finished(open: Option<(Group, std::vec::IntoIter<Box<[u8]>>)>) -> Result<Option<Arc<Sealed>>> {
     let Some((group, mut rest)) = open else { return Ok(None) };
     match rest.next() {
         Some(_) => Err(Error::corruption("a directory names an interval that is missing")),
-        None => Ok(Some(Arc::new(group))),
+        None => Ok(Some(group.sealed())),
     }
 }

@@ -9,6 +9,7 @@
 //! Immutable once made. Invariants: R-1 entries are in strict entry order. R-2 every record lies
 //! within the bytes. `docs/format/flex-intervals.md` has the bytes.
 
+use std::cmp::Ordering;
 // Values are handed to users, and they are outside what the model checker watches.
 use std::sync::Arc as ValueArc;
 
@@ -20,6 +21,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::base::lookup::Lookup;
 use crate::base::value::Value;
+use crate::index::flex::intervals::state::Totals;
 
 /// Bits of the number that holds seq and kind which are the kind's.
 const KIND_BITS: u32 = 3;
@@ -71,6 +73,26 @@ impl<'a> Record<'a> {
     }
 }
 
+/// About the bytes of a small record: what room is made by.
+const RECORD_BYTES: usize = 64;
+
+/// What decides where a record stands among others, and where it begins.
+#[derive(Clone, Copy)]
+struct Entry<'a> {
+    key: &'a [u8],
+    seq: Seq,
+    start: u32,
+}
+
+impl Entry<'_> {
+    fn compare(&self, other: &Self) -> Ordering {
+        compare_entries((self.key, self.seq), (other.key, other.seq))
+    }
+}
+
+/// Fingerprints that are compared at once.
+const LOT: usize = 16;
+
 /// Records of an interval, in entry order.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
@@ -78,6 +100,7 @@ pub(crate) struct Run {
     starts: Vec<u32>,
     fingerprints: Vec<u16>,
     is_sorted: bool,
+    totals: Totals,
 }
 
 fn fingerprint(hash: u64) -> u16 {
@@ -88,41 +111,29 @@ impl Run {
     /// Reads the bytes of an interval, all of them.
     pub(crate) fn decode(bytes: Vec<u8>) -> Result<Self> {
         let mut reader = Reader::new(&bytes);
-        let mut starts = Vec::new();
-        let mut is_sorted = true;
-        let mut last: Option<(&[u8], Seq)> = None;
+        let mut entries: Vec<Entry<'_>> = Vec::with_capacity(bytes.len() / RECORD_BYTES);
+        let (mut is_sorted, mut totals) = (true, Totals::default());
         while !reader.is_empty() {
             let start = bytes.len() - reader.rest().len();
-            starts.push(u32::try_from(start).map_err(|_| too_large())?);
             let at = |error: Error| error.context(format_args!("record at byte {start}"));
             let record = Record::decode(&mut reader).map_err(at)?;
-            let next = (record.key, record.seq);
-            is_sorted &= last.is_none_or(|last| compare_entries(last, next).is_lt());
-            last = Some(next);
+            let start = u32::try_from(start).map_err(|_| too_large())?;
+            let entry = Entry { key: record.key, seq: record.seq, start };
+            is_sorted &= entries.last().is_none_or(|last| last.compare(&entry).is_lt());
+            totals.add(&record);
+            entries.push(entry);
         }
-        let mut run = Self { bytes: ValueArc::new(bytes), starts, fingerprints: vec![], is_sorted };
         if !is_sorted {
-            run.sort()?;
+            // Puts what was appended in its place.
+            entries.sort_by(Entry::compare);
+            if !entries.is_sorted_by(|a, b| a.compare(b).is_lt()) {
+                return Err(Error::corruption("an interval holds an entry twice"));
+            }
         }
-        let hash = |start: &u32| fingerprint(key_hash(run.record_at(*start).key));
-        run.fingerprints = run.starts.iter().map(hash).collect();
-        Ok(run)
-    }
-
-    /// Puts what was appended in its place.
-    fn sort(&mut self) -> Result<()> {
-        let mut starts = std::mem::take(&mut self.starts);
-        let entry = |start: &u32| {
-            let record = self.record_at(*start);
-            (record.key, record.seq)
-        };
-        starts.sort_by(|a, b| compare_entries(entry(a), entry(b)));
-        let mut pairs = starts.iter().zip(starts.iter().skip(1));
-        if pairs.any(|(a, b)| entry(a) == entry(b)) {
-            return Err(Error::corruption("an interval holds an entry twice"));
-        }
-        self.starts = starts;
-        Ok(())
+        let starts = entries.iter().map(|entry| entry.start).collect();
+        let fingerprints = entries.iter().map(|entry| fingerprint(key_hash(entry.key))).collect();
+        let bytes = ValueArc::new(bytes);
+        Ok(Self { bytes, starts, fingerprints, is_sorted, totals })
     }
 
     /// The record that begins there; one of no meaning where none does.
@@ -135,6 +146,11 @@ impl Run {
     /// The record of this number.
     pub(crate) fn get(&self, number: usize) -> Option<Record<'_>> {
         self.starts.get(number).map(|start| self.record_at(*start))
+    }
+
+    /// Figures of them.
+    pub(crate) fn totals(&self) -> Totals {
+        self.totals
     }
 
     /// How many there are.
@@ -165,15 +181,33 @@ impl Run {
         })
     }
 
+    /// Number of the first record of a key.
+    fn find(&self, key: &[u8], wanted: u16) -> Option<usize> {
+        let is_key = |number: usize| self.get(number).is_some_and(|record| record.key == key);
+        let (lots, rest) = self.fingerprints.as_chunks::<LOT>();
+        for (lot, fingerprints) in lots.iter().enumerate() {
+            // One comparison of vectors says that none of them is it.
+            let mut equal = 0u32;
+            for (bit, fingerprint) in fingerprints.iter().enumerate() {
+                equal |= u32::from(*fingerprint == wanted) << bit;
+            }
+            while equal != 0 {
+                let number = lot * LOT + equal.trailing_zeros() as usize;
+                if is_key(number) {
+                    return Some(number);
+                }
+                equal &= equal - 1;
+            }
+        }
+        let begin = lots.len() * LOT;
+        let mut rest = rest.iter().zip(begin..).filter(|(fingerprint, _)| **fingerprint == wanted);
+        rest.find_map(|(_, number)| is_key(number).then_some(number))
+    }
+
     /// Offers the versions of a key that a lookup sees, from newest to oldest; true when it is
     /// decided.
     pub(crate) fn offer(&self, key: &[u8], hash: u64, lookup: &mut Lookup) -> bool {
-        let wanted = fingerprint(hash);
-        let mut candidates = self.fingerprints.iter().enumerate();
-        let first = candidates.find_map(|(number, fingerprint)| {
-            (*fingerprint == wanted && self.get(number).is_some_and(|record| record.key == key))
-                .then_some(number)
-        });
+        let first = self.find(key, fingerprint(hash));
         let versions = first.into_iter().flat_map(|first| self.starts.iter().skip(first));
         for start in versions {
             let record = self.record_at(*start);
@@ -187,6 +221,19 @@ impl Run {
             }
         }
         false
+    }
+
+    /// Where the parts of a record of this number lie.
+    fn parts(&self, number: usize) -> Option<Parts> {
+        let record = self.get(number)?;
+        // Each lies behind the one before: what is left out of the bytes says where it ends.
+        let (from, end) = (self.bytes.as_ptr() as usize, self.bytes.len());
+        let within = |part: &[u8]| {
+            let start = (part.as_ptr() as usize).checked_sub(from).filter(|start| *start <= end);
+            start.map_or((0, 0), |start| (start as u32, (start + part.len()) as u32))
+        };
+        let (key, value) = (within(record.key), within(record.value));
+        Some(Parts { number, key, value, seq: record.seq, kind: record.kind })
     }
 
     /// The value of a record without a copy of it.
@@ -221,6 +268,12 @@ pub(crate) struct RunBuilder {
 }
 
 impl RunBuilder {
+    /// A builder with room for so many bytes and records.
+    pub(crate) fn with_room(bytes: u64, records: usize) -> Self {
+        let bytes = usize::try_from(bytes).unwrap_or(0);
+        Self { bytes: Vec::with_capacity(bytes), starts: Vec::with_capacity(records) }
+    }
+
     /// Appends a record.
     pub(crate) fn add(&mut self, record: &Record<'_>) {
         self.starts.push(self.bytes.len() as u64);
@@ -262,10 +315,20 @@ impl RunBuilder {
     }
 }
 
+/// A record that a cursor stands on, taken apart.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    number: usize,
+    key: (u32, u32),
+    value: (u32, u32),
+    seq: Seq,
+    kind: Kind,
+}
+
 /// A position in a run.
 pub(crate) struct RunCursor {
     run: ValueArc<Run>,
-    at: Option<usize>,
+    at: Option<Parts>,
 }
 
 impl RunCursor {
@@ -274,13 +337,14 @@ impl RunCursor {
         Self { run, at: None }
     }
 
-    fn record(&self) -> Record<'_> {
-        let none = Record { key: &[], seq: SEQ_MAX, kind: Kind::Delete, value: &[] };
-        self.at.and_then(|at| self.run.get(at)).unwrap_or(none)
+    #[inline]
+    fn part(&self, part: impl Fn(&Parts) -> (u32, u32)) -> &[u8] {
+        let range = self.at.as_ref().map_or((0, 0), part);
+        self.run.bytes.get(range.0 as usize..range.1 as usize).unwrap_or_default()
     }
 
     fn stand_at(&mut self, number: Option<usize>) {
-        self.at = number.filter(|number| *number < self.run.len());
+        self.at = number.and_then(|number| self.run.parts(number));
     }
 }
 
@@ -306,12 +370,12 @@ impl Cursor for RunCursor {
     }
 
     fn next(&mut self) -> Result<()> {
-        self.stand_at(self.at.map(|at| at + 1));
+        self.stand_at(self.at.map(|at| at.number + 1));
         Ok(())
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.stand_at(self.at.and_then(|at| at.checked_sub(1)));
+        self.stand_at(self.at.and_then(|at| at.number.checked_sub(1)));
         Ok(())
     }
 
@@ -319,25 +383,33 @@ impl Cursor for RunCursor {
         self.at.is_some()
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
-        self.record().key
+        self.part(|parts| parts.key)
     }
 
+    #[inline]
     fn seq(&self) -> Seq {
-        self.record().seq
+        self.at.as_ref().map_or(SEQ_MAX, |at| at.seq)
     }
 
+    #[inline]
     fn kind(&self) -> Kind {
-        self.record().kind
+        self.at.as_ref().map_or(Kind::Delete, |at| at.kind)
     }
 
+    #[inline]
     fn value(&self) -> &[u8] {
-        self.record().value
+        self.part(|parts| parts.value)
     }
 
     fn value_owned(&self) -> Value {
-        let start = self.at.and_then(|at| self.run.starts.get(at));
-        start.map_or_else(|| Value::copy_from(&[]), |start| self.run.value_of(*start))
+        match self.at.as_ref().map(|at| at.value) {
+            Some((start, end)) if start < end => {
+                Value::shared(ValueArc::clone(&self.run.bytes), start as usize..end as usize)
+            }
+            _ => Value::copy_from(&[]),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::limits::RANGE_END_BYTES_MAX;
 use crate::base::section::{Section, SectionTag};
 use crate::base::tombstone::RangeTombstone;
-use crate::index::flex::intervals::run::{Record, Run};
+use crate::index::flex::intervals::run::Record;
 use crate::index::flex::space::SpaceState;
 use crate::index::section_keyspace;
 
@@ -33,13 +33,6 @@ impl Totals {
         self.deletes += u64::from(record.kind == Kind::Delete);
         self.key_bytes += record.key.len() as u64;
         self.value_bytes += record.value.len() as u64;
-    }
-
-    /// Those of a run.
-    pub(super) fn of(run: &Run) -> Self {
-        let mut totals = Self::default();
-        run.iter().for_each(|record| totals.add(&record));
-        totals
     }
 
     fn numbers(&mut self) -> [&mut u64; 4] {

@@ -41,9 +41,10 @@ pub(super) struct FlexView {
 }
 
 impl Source {
-    /// Reads an interval past the cache.
+    /// Reads an interval past the cache, its fragments at once.
     fn read(&self, found: &Found<'_>, purpose: Purpose) -> Result<ValueArc<Run>> {
-        self.decode(found, self.space.read(found.range(), purpose)?)
+        let mut read = self.space.read_many(&[found.range()], purpose)?;
+        self.decode(found, read.pop().unwrap_or_default())
     }
 
     /// Reads intervals past the cache, all their fragments at once.
@@ -93,7 +94,7 @@ impl FlexView {
         for found in self.source.anchors.iter() {
             match self.source.read(&found, Purpose::Verify) {
                 Ok(run) => {
-                    totals.change(Totals::of(&run), Totals::default());
+                    totals.change(run.totals(), Totals::default());
                     if run.iter().any(|record| record.seq > newest) {
                         sink.problem(Error::corruption("an interval is newer than its index"));
                     }

@@ -13,6 +13,9 @@ use crate::index::flex::space::{Segments, Space};
 use crate::index::flex::tree::Tree;
 use crate::io::Purpose;
 
+/// Most bytes that room is made for before they are there.
+const READ_ROOM_MAX: u64 = 64 << 10;
+
 /// A space as of one group.
 #[derive(Clone)]
 pub(crate) struct View {
@@ -31,6 +34,7 @@ impl View {
     }
 
     /// The bytes of a range.
+    #[cfg(test)]
     pub(crate) fn read(&self, range: Range<u64>, purpose: Purpose) -> Result<Vec<u8>> {
         read(&self.tree, range, purpose, |id| self.segments.get(&id).cloned())
     }
@@ -61,7 +65,9 @@ impl View {
             _ => {}
         }
         let mut reads = reads.into_iter();
-        let mut out: Vec<Vec<u8>> = ranges.iter().map(|_| Vec::new()).collect();
+        let room = |range: &Range<u64>| (range.end - range.start).min(READ_ROOM_MAX) as usize;
+        let mut out: Vec<Vec<u8>> =
+            ranges.iter().map(|range| Vec::with_capacity(room(range))).collect();
         for (number, segment, position, bytes, is_batched) in parts {
             let Some(out) = out.get_mut(number) else { continue };
             match is_batched.then(|| reads.next()).flatten() {
@@ -90,7 +96,8 @@ fn read(
     purpose: Purpose,
     find: impl Fn(FileId) -> Option<Arc<Segment>>,
 ) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
+    let room = range.end.saturating_sub(range.start).min(READ_ROOM_MAX);
+    let mut out = Vec::with_capacity(room as usize);
     for (physical, bytes) in runs(tree, range)? {
         let (id, position) = place_of(physical);
         let segment = find(id).ok_or_else(|| missing(id))?;

@@ -41,6 +41,17 @@ impl Space {
 
     /// Puts bytes in the place of a range. The tag of its first byte stays, unless nothing comes.
     pub(crate) fn update(&mut self, range: Range<u64>, bytes: &[u8], owner: u64) -> Result<()> {
+        self.update_tagged(range, bytes, owner, None)
+    }
+
+    /// The same, and the first byte of what comes has this tag, if one is given.
+    pub(crate) fn update_tagged(
+        &mut self,
+        range: Range<u64>,
+        bytes: &[u8],
+        owner: u64,
+        tag: Option<Tag>,
+    ) -> Result<()> {
         self.check_open()?;
         // Before anything is written: the range must be one.
         drop(self.tree.walk(range.clone())?);
@@ -48,7 +59,7 @@ impl Space {
             return Ok(());
         }
         let extents = self.append(bytes, owner, Purpose::Flush)?;
-        let done = self.replace(range, extents);
+        let done = self.replace(range, extents, tag);
         if done.is_err() {
             self.roll_back();
         }
@@ -83,7 +94,12 @@ impl Space {
         self.changes.clear();
     }
 
-    fn replace(&mut self, range: Range<u64>, extents: Vec<Extent>) -> Result<()> {
+    fn replace(
+        &mut self,
+        range: Range<u64>,
+        mut extents: Vec<Extent>,
+        tag: Option<Tag>,
+    ) -> Result<()> {
         for piece in self.tree.walk(range.clone())? {
             let (id, length) = (place_of(piece.extent.physical).0, i64::from(piece.extent.length));
             *self.changes.entry(id).or_default() -= length;
@@ -92,9 +108,15 @@ impl Space {
             *self.changes.entry(place_of(extent.physical).0).or_default() +=
                 i64::from(extent.length);
         }
+        // One step for the tree, two for the log, whose updates have no tags.
+        let tag = tag.filter(|_| !extents.is_empty());
+        let first = |tag| move |first: &mut Extent| first.tag = tag;
+        extents.first_mut().into_iter().for_each(first(tag));
         self.tree.update(range.clone(), &extents)?;
+        extents.first_mut().into_iter().for_each(first(None));
         let (offset, removed) = (range.start, range.end - range.start);
-        self.note(&Record::Update { offset, removed, extents })
+        self.note(&Record::Update { offset, removed, extents })?;
+        tag.map_or(Ok(()), |tag| self.note(&Record::Tag { offset, tag: Some(tag) }))
     }
 
     pub(super) fn note(&mut self, record: &Record) -> Result<()> {

@@ -324,7 +324,7 @@ fn records_of_every_size_come_back_from_a_real_disk_direct_or_not() {
             table_indexes: LoadedIndexes::new(1 << 20),
             repairs: crate::values::repairs::Repairs::new(1 << 16),
             direct_reads: direct,
-            open_files: OpenFiles::new(2),
+            open_files: Arc::new(OpenFiles::new(2)),
             cache: crate::values::cache::ValueCache::new(&crate::base::sync::Arc::new(
                 crate::table::BlockCache::new(1 << 20),
             )),

@@ -60,10 +60,10 @@ fn tags_say_what_begins() {
 fn keys_belong_to_the_last_anchor_that_is_not_above() {
     let interval = |anchor: &str, bytes| {
         let anchor = anchor.as_bytes().into();
-        Interval { anchor, bytes, tail: 0, stamp: bytes }
+        Interval { anchor, bytes, tail: 0, fragments: 1, stamp: bytes }
     };
     let group = |id, parent, intervals| {
-        Arc::new(Group { id, parent, directory_bytes: 10, edits: 0, intervals })
+        Group { id, parent, directory_bytes: 10, edits: 0, intervals }.sealed()
     };
     let groups = vec![
         group(1, 0, vec![interval("c", 100), interval("g", 200)]),
@@ -90,6 +90,31 @@ fn keys_belong_to_the_last_anchor_that_is_not_above() {
     assert_eq!(anchors.range_of_owner(9), None);
     assert!(Anchors::default().find(b"a").is_none());
     assert!(Anchors::default().last().is_none());
+}
+
+/// Anchors that share a beginning, are longer or shorter than what is compared first, or end in
+/// zeros, found as a plain search finds them.
+#[test]
+fn a_key_is_found_among_anchors_that_are_alike() {
+    let mut anchors: Vec<Vec<u8>> = vec![b"".to_vec()];
+    for end in 0..40u8 {
+        anchors.push([b"user-of-a-long-name".as_slice(), &[end / 4; 9], &[end % 4]].concat());
+        anchors.push([b"user-of-a-long-name".as_slice(), &vec![0; end.into()]].concat());
+    }
+    anchors.sort();
+    anchors.dedup();
+    let mut keys = anchors.clone();
+    keys.extend(anchors.iter().map(|anchor| [anchor.as_slice(), &[0]].concat()));
+    keys.extend(anchors.iter().map(|anchor| anchor[..anchor.len() / 2].to_vec()));
+    keys.extend([b"a".to_vec(), b"user".to_vec(), b"z".to_vec(), vec![0xff; 30]]);
+    for count in [0, 1, 2, 3, anchors.len()] {
+        let some = &anchors[..count];
+        let heads = Heads::new(some.iter().map(Vec::as_slice));
+        for key in &keys {
+            let wanted = some.partition_point(|anchor| anchor <= key).saturating_sub(1);
+            assert_eq!(heads.position(key, |at| &some[at]), wanted, "{count}: {key:?}");
+        }
+    }
 }
 
 #[test]

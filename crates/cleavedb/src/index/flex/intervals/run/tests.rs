@@ -36,6 +36,30 @@ fn records_round_trip() {
     assert_eq!(builder.encoded(), bytes_of(&all[2..]));
 }
 
+/// Keys of one fingerprint are told apart by their bytes, wherever in a lot of fingerprints they
+/// stand; other records are not looked at.
+#[test]
+fn fingerprints_decide_which_records_are_looked_at() {
+    let print = |key: &str| fingerprint(key_hash(key.as_bytes()));
+    let mut names: Vec<String> = (0..2000).map(|number| format!("{number:05}")).collect();
+    names.sort_by_key(|name| (print(name), name.clone()));
+    let twins = names.windows(2).position(|two| print(&two[0]) == print(&two[1])).unwrap();
+    for count in [2, 15, 16, 17, 33, 50] {
+        for shift in 0..count.min(20) {
+            let from = twins.saturating_sub(shift);
+            let mut some = names[from..from + count.max(shift + 2)].to_vec();
+            some.sort();
+            let records: Vec<_> = some.iter().map(|key| record(key, 7, Kind::Put, "v")).collect();
+            let run = Run::decode(bytes_of(&records)).unwrap();
+            for (number, key) in some.iter().enumerate() {
+                assert_eq!(run.find(key.as_bytes(), print(key)), Some(number));
+                assert_eq!(run.find(key.as_bytes(), print(key) ^ 1), None, "not looked at");
+                assert_eq!(run.find(b"another", print(key)), None);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_tail_is_sorted_in_and_nothing_is_there_twice() {
     let mut records = vec![
