@@ -12,6 +12,7 @@ use crate::base::entry::{FileId, KeyspaceId, Kind};
 use crate::base::error::Result;
 use crate::base::lookup::Lookup;
 use crate::base::marks::mark;
+use crate::base::planted::planted;
 use crate::base::sync::Arc;
 use crate::engine::Engine;
 use crate::engine::mapping::Mapping;
@@ -54,6 +55,9 @@ impl Judge for MapJudge<'_> {
         match self.mapping.map.holds(&key, &place, snapshots) {
             Held::Newest => return Ok(true),
             Held::Superseded { .. } => {
+                if planted!("map_version_for_snapshot_collected") {
+                    return Ok(false);
+                }
                 mark!("gc_map_version_held");
                 self.moved.kept_bytes += record.bytes();
             }
@@ -131,6 +135,9 @@ impl MovedInMap {
 
     /// Tells the map (MJ-2).
     pub(crate) fn swing(&self, mapping: &Mapping, moves: &Moves<Arc<Map>>) {
+        if planted!("map_not_told_of_moves") {
+            return;
+        }
         let mut start = 0;
         for record in &self.records {
             let key = self.keys.get(start..record.key_end).unwrap_or_default();

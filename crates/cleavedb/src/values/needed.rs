@@ -1,0 +1,51 @@
+//! What the models of locator and map share: tables of what each rule is worth, which is how much
+//! must be done without it until something is wrong.
+
+use std::fmt::{Debug, Display, Formatter, Result as Formatted};
+
+/// Steps of a run.
+const STEPS: u64 = 4000;
+
+/// What went wrong in a run.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) seed: u64,
+    pub(crate) step: u64,
+    pub(crate) what: String,
+}
+
+impl Display for Broken {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Formatted {
+        write!(f, "seed {}, step {}: {}", self.seed, self.step, self.what)
+    }
+}
+
+/// A number from the environment, which makes a run longer or another one.
+pub(crate) fn environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Runs a model without each of these rules, from seed 1 up to the one given with it, until a run
+/// fails. Prints a row of the table for each; returns those without which none did.
+pub(crate) fn needless<R: Copy + Debug, T>(
+    model: &str,
+    rules: &[(R, u64)],
+    run: impl Fn(R, u64, u64) -> Result<T, Broken>,
+) -> Vec<R> {
+    println!(
+        "\n| model | without | caught in run | after operations | by |\n|---|---|---|---|---|"
+    );
+    let mut needless = Vec::new();
+    for &(rule, seeds) in rules {
+        let Some(broken) = (1..=seeds).find_map(|seed| run(rule, seed, STEPS).err()) else {
+            println!("| {model} | `{rule:?}` | none of {seeds} | | |");
+            needless.push(rule);
+            continue;
+        };
+        let Broken { seed, step, what } = broken;
+        let operations = (seed - 1) * STEPS + step;
+        let what: String = what.chars().take(100).collect();
+        println!("| {model} | `{rule:?}` | {seed} | {operations} | {} |", what.replace('|', "/"));
+    }
+    needless
+}
