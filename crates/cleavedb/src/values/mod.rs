@@ -7,6 +7,7 @@ pub(crate) mod drops;
 pub(crate) mod edit;
 pub(crate) mod file;
 pub(crate) mod file_table;
+pub(crate) mod guards;
 pub(crate) mod handle;
 pub(crate) mod large;
 pub(crate) mod locator;

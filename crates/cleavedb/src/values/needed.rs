@@ -1,6 +1,7 @@
 //! What the models of locator and map share: tables of what each rule is worth, which is how much
 //! must be done without it until something is wrong.
 
+use std::collections::BTreeMap;
 use std::fmt::{Debug, Display, Formatter, Result as Formatted};
 
 /// Steps of a run.
@@ -20,9 +21,35 @@ impl Display for Broken {
     }
 }
 
-/// A number from the environment, which makes a run longer or another one.
-pub(crate) fn environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+/// Marks, by name.
+pub(crate) type Marks = BTreeMap<&'static str, u64>;
+
+/// Runs a model with all its rules, which must never fail, and must meet all of these. The
+/// environment makes it run longer (`NAME_SEEDS`, `NAME_STEPS`) or from another `SEED` on.
+pub(crate) fn assert_all_met(
+    name: &str,
+    marks: &[&str],
+    run: impl Fn(u64, u64) -> Result<Marks, Broken>,
+) {
+    let of_environment = |name: &str, default: u64| {
+        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let first = of_environment("SEED", 1);
+    let seeds = of_environment(&format!("{name}_SEEDS"), 300);
+    let steps = of_environment(&format!("{name}_STEPS"), 3000);
+    let mut met = Marks::new();
+    for seed in first..first + seeds {
+        match run(seed, steps) {
+            Ok(marks) => {
+                marks.into_iter().for_each(|(name, count)| *met.entry(name).or_default() += count);
+            }
+            Err(broken) => panic!("{broken}"),
+        }
+    }
+    println!("model {name} seeds={seeds} steps={steps} failures=0 {met:?}");
+    let missing = marks.iter().filter(|name| met.get(*name).is_none_or(|n| *n == 0));
+    let missing: Vec<_> = missing.collect();
+    assert!(missing.is_empty(), "never met: {missing:?}");
 }
 
 /// Runs a model without each of these rules, from seed 1 up to the one given with it, until a run

@@ -7,10 +7,8 @@ mod reader;
 mod tasks;
 mod world;
 
-use std::collections::BTreeMap;
-
 use crate::values::locator::guards::{Guard, Guards};
-use crate::values::needed::{Broken, environment, needless};
+use crate::values::needed::{Broken, Marks, assert_all_met, needless};
 
 use reader::Reader;
 use world::World;
@@ -76,9 +74,6 @@ const MARKS: [&str; 40] = [
     "window_rolled",
 ];
 
-/// Marks, by name.
-type Marks = BTreeMap<&'static str, u64>;
-
 /// One run.
 fn run(seed: u64, steps: u64, guards: Guards, lapse: Option<Lapse>) -> Result<Marks, Broken> {
     let mut world = World::new(seed, guards, lapse);
@@ -133,21 +128,8 @@ fn run(seed: u64, steps: u64, guards: Guards, lapse: Option<Lapse>) -> Result<Ma
 
 #[test]
 fn no_answer_is_wrong_and_every_mark_is_met() {
-    let (first, seeds) = (environment("SEED", 1), environment("LOCATOR_SEEDS", 300));
-    let steps = environment("LOCATOR_STEPS", 3000);
-    let mut met = Marks::new();
-    for seed in first..first + seeds {
-        match run(seed, steps, Guards::default(), None) {
-            Ok(marks) => {
-                marks.into_iter().for_each(|(name, count)| *met.entry(name).or_default() += count);
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
-    println!("locator_model seeds={seeds} steps={steps} failures=0 {met:?}");
-    let missing = MARKS.iter().filter(|name| met.get(*name).is_none_or(|n| *n == 0));
-    let missing: Vec<_> = missing.collect();
-    assert!(missing.is_empty(), "never met: {missing:?}");
+    let all = |seed, steps| run(seed, steps, Guards::default(), None);
+    assert_all_met("LOCATOR", &MARKS, all);
 }
 
 #[test]
