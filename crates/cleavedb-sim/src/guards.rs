@@ -50,7 +50,7 @@ pub const GUARDS: [Guard; 32] = [
     guard("a value is put again only if its key is unchanged", "gc_unconditional"),
     guard("both lanes are synced before a collected file goes", "gc_no_sync"),
     guard("a collected file waits for snapshots", "gc_ignores_snapshots"),
-    guard("the map is told where records went", "map_not_told_of_moves"),
+    guard("the map is told where records went", "map_told_of_old_offset"),
     guard("the map keeps a version that a snapshot sees", "map_version_for_snapshot_dropped"),
     guard("and collection its record", "map_version_for_snapshot_collected"),
     guard("a delete or inline value takes its key out of the map", "map_removal_not_touched"),

@@ -72,8 +72,9 @@ pub(super) fn experiment(scale: Scale) -> Experiment {
         of_paper: true,
         setup: "100 million pairs of 16 bytes + 1 KiB; memtable 64 MiB, filters of 10 bits, no \
                 cache, direct I/O, size ratio 5, dynamic levels, 4 background jobs, BlobDB's age \
-                cutoff 25 %; values always separated (separate_at = 1). Memory of each engine: four \
-                memtables, and 72 bytes an item, so that an exact map of all keys has room in its half"
+                cutoff 25 %; values always separated (separate_at = 1). Memory of each engine: \
+                four memtables, and 72 bytes an item, so that an exact map of all keys has room \
+                in its half"
             .to_owned(),
         paper_bytes: ITEMS * PAIR.bytes(),
         lacks: vec!["a bound on space amplification (1.2), which no engine here takes"],

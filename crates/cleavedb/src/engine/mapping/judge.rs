@@ -135,15 +135,16 @@ impl MovedInMap {
 
     /// Tells the map (MJ-2).
     pub(crate) fn swing(&self, mapping: &Mapping, moves: &Moves<Arc<Map>>) {
-        if planted!("map_not_told_of_moves") {
-            return;
-        }
         let mut start = 0;
         for record in &self.records {
             let key = self.keys.get(start..record.key_end).unwrap_or_default();
             start = record.key_end;
             let key = mapping.key(record.keyspace, key);
-            match mapping.swing(moves, &key, &record.from, record.to) {
+            let to = match planted!("map_told_of_old_offset") {
+                true => Place { offset: record.from.offset, ..record.to },
+                false => record.to,
+            };
+            match mapping.swing(moves, &key, &record.from, to) {
                 Swung::Newest => mark!("map_swung"),
                 Swung::Superseded => mark!("map_chain_swung"),
                 Swung::Nothing => mark!("map_swung_nothing"),

@@ -176,9 +176,7 @@ impl MapTouching {
             // The map is still to be loaded, and the log's replay flushes. What is loaded has the
             // entry and not the range delete, which goes together with it.
             let ended = Flushed { seq: dead.superseded_by, place: None };
-            if let Some(touches) = touches
-                && !planted!("map_replay_keeps_range_deleted")
-            {
+            if let Some(touches) = touches {
                 mark!("map_entry_range_deleted_in_replay");
                 *touched += 1;
                 let _ = touches.touch(&located, &[ended], &mut Vec::new());
