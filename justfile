@@ -67,6 +67,13 @@ asan:
 miri:
     .ci/run miri
 
+# What each rule for values is worth: switched off in turn, in the models and in the engine.
+guards:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cargo test -q -p cleavedb --lib is_needed -- --nocapture --test-threads 1 | grep '^|'
+    cargo run -q --release -p cleavedb-sim -- guards
+
 # The long runs of the harness; results go to docs.
 campaign:
     cargo run --release -p cleavedb-sim -- campaign

@@ -10,10 +10,12 @@ use crate::crash::{Crasher, Depth, Figures};
 use crate::form::Form;
 use crate::generator::{Generator, Profile};
 use crate::harness::{Budget, spread};
+use crate::planted::Outcome;
 use crate::random::mix;
 use crate::session::{Check, Violation, lock};
 use crate::{
-    bounds, closing, damage, faults, isolation, kill, metamorphic, planted, rate, small, sources,
+    bounds, closing, damage, faults, guards, isolation, kill, metamorphic, planted, rate, small,
+    sources,
 };
 
 /// Random operation lists under every form.
@@ -153,8 +155,8 @@ pub fn planted(seed: u64, seconds: u64, all: bool, only: Option<&str>) -> Check<
     let matrix = planted::matrix(seed, seconds, all, only);
     println!("{}", planted::table(&matrix));
     for (name, row) in &matrix {
-        for (family, what) in row {
-            if let Some(what) = what {
+        for Outcome { family, violation, .. } in row {
+            if let Some(what) = violation {
                 let first = what.lines().next().unwrap_or_default();
                 println!("{name}: {family}: {}", first.chars().take(200).collect::<String>());
             }
@@ -163,6 +165,14 @@ pub fn planted(seed: u64, seconds: u64, all: bool, only: Option<&str>) -> Check<
     let (planted, caught) = (matrix.len(), planted::caught(&matrix));
     let figure = format!("planted={planted} caught={caught}");
     if planted == caught { Ok(figure) } else { Err(Violation(figure)) }
+}
+
+/// The rules for values, each switched off in turn; prints the table, row by row.
+pub fn guards(seed: u64, seconds: u64) -> Check<String> {
+    let caught = guards::print_table(seed, seconds);
+    let all = guards::GUARDS.len();
+    let figure = format!("guards={all} caught={caught}");
+    if all == caught { Ok(figure) } else { Err(Violation(figure)) }
 }
 
 /// Marks that no seed can promise, with what meets them instead.

@@ -16,6 +16,7 @@ pub mod faults;
 pub mod form;
 pub mod full;
 pub mod generator;
+pub mod guards;
 pub mod harness;
 pub mod isolation;
 pub mod kill;

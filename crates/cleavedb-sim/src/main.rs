@@ -89,6 +89,12 @@ enum Family {
         #[arg(long, default_value_t = 20)]
         seconds: u64,
     },
+    /// The rules for values, each switched off in turn, and how long it takes to notice
+    Guards {
+        /// Seconds for each family and rule
+        #[arg(long, default_value_t = 20)]
+        seconds: u64,
+    },
     /// All families up to the counts that CI asks for, however long that takes
     Ci,
     /// All families one after another for `BUDGET_S` seconds (default: one hour)
@@ -134,6 +140,7 @@ fn run(family: Family) -> Check<String> {
         Family::Planted { all, only, seconds } => {
             family::planted(budget.seed, seconds, all, only.as_deref())
         }
+        Family::Guards { seconds } => family::guards(budget.seed, seconds),
         Family::Ci => ci(),
         Family::Campaign => campaign(),
         Family::Child { path, seed, dies_at, form } => {

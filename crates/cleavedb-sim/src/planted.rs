@@ -4,6 +4,7 @@
 //! The switch is one for the whole process, so nothing else may run meanwhile.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use cleavedb::sim::plant;
 
@@ -18,21 +19,33 @@ use crate::{damage, faults, isolation, metamorphic, small, sources};
 pub struct Catcher {
     /// Name in the table.
     pub name: &'static str,
-    check: fn(&Budget) -> Check,
+    /// What it does in the time given, with this bug planted.
+    check: fn(&Budget, &str) -> Check,
 }
 
 /// All families that can catch, the cheapest first.
 pub const CATCHERS: [Catcher; 6] = [
     Catcher { name: "model", check: model },
     Catcher { name: "crash", check: crash },
-    Catcher { name: "small", check: |budget| small::sweep(budget, &Form::base()).map(|_| ()) },
-    Catcher { name: "faults", check: |budget| faults::campaign(budget, 12, 1).map(|_| ()) },
-    Catcher { name: "damage", check: |budget| damage::campaign(budget, 40, 2).map(|_| ()) },
-    Catcher { name: "isolation", check: |budget| isolation::run(budget.seed, 300).map(|_| ()) },
+    Catcher { name: "small", check: |budget, _| small::sweep(budget, &Form::base()).map(|_| ()) },
+    Catcher { name: "faults", check: |budget, _| faults::campaign(budget, 12, 1).map(|_| ()) },
+    Catcher { name: "damage", check: |budget, _| damage::campaign(budget, 40, 2).map(|_| ()) },
+    Catcher { name: "isolation", check: |budget, _| isolation::run(budget.seed, 300).map(|_| ()) },
 ];
 
-fn model(budget: &Budget) -> Check {
-    let forms = Form::simulated();
+/// The one family of forms that has what a bug is about, as its name begins; by the forms' names.
+const ABOUT: [(&str, &str); 4] =
+    [("map_", "wayfinder"), ("locat", "unified"), ("bucket_", "buckets"), ("reloc", "novkv")];
+
+/// The simulated forms, or those that a bug can show under.
+fn forms(bug: &str) -> Vec<Form> {
+    let about = ABOUT.iter().find(|(start, _)| bug.starts_with(start));
+    let has = |form: &Form| about.is_none_or(|(_, word)| form.name.contains(word));
+    Form::simulated().into_iter().filter(has).collect()
+}
+
+fn model(budget: &Budget, bug: &str) -> Check {
+    let forms = forms(bug);
     for number in 0.. {
         if budget.is_spent() {
             break;
@@ -45,13 +58,15 @@ fn model(budget: &Budget) -> Check {
     Ok(())
 }
 
-fn crash(budget: &Budget) -> Check {
+fn crash(budget: &Budget, bug: &str) -> Check {
+    let (all, forms) = (Form::simulated().len(), forms(bug));
     for number in 0.. {
         if budget.is_spent() {
             break;
         }
         let seed = budget.seed_of(number);
         let form = match number {
+            _ if forms.len() < all => forms[number as usize % forms.len()].clone(),
             0 => Form::base(),
             1 => Form::find("values of 8 bytes apart, segments of one kilobyte"),
             2 => Form::find("values of 100 bytes in files of their own"),
@@ -59,6 +74,7 @@ fn crash(budget: &Budget) -> Check {
             4 => Form::find("novkv, values of 8 bytes apart"),
             5 => Form::find("unified, values of 8 bytes apart"),
             6 => Form::find("buckets"),
+            7 => Form::find("wayfinder, values of 8 bytes apart"),
             _ => Form::drawn(seed),
         };
         let list = Generator::list(seed, Profile::crash(40));
@@ -68,8 +84,19 @@ fn crash(budget: &Budget) -> Check {
     Ok(())
 }
 
-/// Which families caught which bug, with what they said.
-pub type Matrix = BTreeMap<String, Vec<(&'static str, Option<String>)>>;
+/// What one family says of one bug.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its name.
+    pub family: &'static str,
+    /// The violation, if it caught the bug.
+    pub violation: Option<String>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// What the families that were run say of each bug, by its name.
+pub type Matrix = BTreeMap<String, Vec<Outcome>>;
 
 /// How much longer a family looks for a bug that nobody caught in the first round: what takes many
 /// seeds on a busy machine is no matter of luck then.
@@ -82,26 +109,34 @@ pub fn matrix(seed: u64, seconds: u64, all: bool, only: Option<&str>) -> Matrix 
     let mut matrix = Matrix::new();
     let names = sources::planted();
     for name in names.into_iter().filter(|name| only.is_none_or(|only| name == only)) {
-        plant(Some(&name));
-        let mut outcomes = round(seed, seconds, all);
-        if outcomes.iter().all(|(_, violation)| violation.is_none()) {
-            outcomes = round(seed.wrapping_add(1), seconds * PATIENCE, false);
-        }
-        plant(None);
+        let outcomes = outcomes(seed, seconds, all, &name);
         matrix.insert(name, outcomes);
     }
     matrix
 }
 
+/// Plants one bug.
+pub(crate) fn outcomes(seed: u64, seconds: u64, all: bool, name: &str) -> Vec<Outcome> {
+    plant(Some(name));
+    let mut outcomes = round(seed, seconds, all, name);
+    if outcomes.iter().all(|outcome| outcome.violation.is_none()) {
+        outcomes = round(seed.wrapping_add(1), seconds * PATIENCE, false, name);
+    }
+    plant(None);
+    outcomes
+}
+
 /// What the families say of the bug that is planted.
-fn round(seed: u64, seconds: u64, all: bool) -> Vec<(&'static str, Option<String>)> {
+fn round(seed: u64, seconds: u64, all: bool, name: &str) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for catcher in &CATCHERS {
-        let budget = Budget::new(seed, seconds);
-        let outcome = guarded(catcher.name, || (catcher.check)(&budget)).err();
-        let caught = outcome.is_some();
-        outcomes.push((catcher.name, outcome.map(|violation| violation.0)));
-        if caught && !all {
+        let (budget, start) = (Budget::new(seed, seconds), Instant::now());
+        let violation = guarded(catcher.name, || (catcher.check)(&budget, name)).err();
+        let (family, seconds) = (catcher.name, start.elapsed().as_secs_f64());
+        let is_caught = violation.is_some();
+        let violation = violation.map(|violation| violation.0);
+        outcomes.push(Outcome { family, violation, seconds });
+        if is_caught && !all {
             break;
         }
     }
@@ -111,10 +146,11 @@ fn round(seed: u64, seconds: u64, all: bool) -> Vec<(&'static str, Option<String
 /// How many bugs somebody caught.
 #[must_use]
 pub fn caught(matrix: &Matrix) -> usize {
-    matrix.values().filter(|row| row.iter().any(|(_, what)| what.is_some())).count()
+    let is_caught = |row: &&Vec<Outcome>| row.iter().any(|outcome| outcome.violation.is_some());
+    matrix.values().filter(is_caught).count()
 }
 
-/// The matrix as a table in Markdown.
+/// The matrix as a table in Markdown: seconds until a bug was caught.
 #[must_use]
 pub fn table(matrix: &Matrix) -> String {
     let names: Vec<&str> = CATCHERS.iter().map(|catcher| catcher.name).collect();
@@ -123,10 +159,10 @@ pub fn table(matrix: &Matrix) -> String {
     for (bug, row) in matrix {
         text.push_str(&format!("| `{bug}` |"));
         for name in &names {
-            let cell = match row.iter().find(|(family, _)| family == name) {
-                Some((_, Some(_))) => "caught",
-                Some((_, None)) => "-",
-                None => "",
+            let cell = match row.iter().find(|outcome| outcome.family == *name) {
+                Some(Outcome { violation: Some(_), seconds, .. }) => format!("{seconds:.1} s"),
+                Some(_) => "-".to_owned(),
+                None => String::new(),
             };
             text.push_str(&format!(" {cell} |"));
         }

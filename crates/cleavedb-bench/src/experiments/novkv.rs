@@ -21,7 +21,8 @@ pub(super) const FILE_BYTES: u64 = 16 << 20;
 const SCALED_FILE_BYTES_MIN: u64 = 4 << 20;
 /// A file is cleaned when less than this is valid.
 pub(super) const VALID_SHARE: f64 = 0.7;
-/// Memory of the machine.
+/// Memory of the machine: 644 bytes an item at every scale, so that a locator (9 bytes an item of a
+/// quarter) or an exact map (36 of a half) has room for all keys.
 const MEMORY_BYTES: u64 = 60 << 30;
 const KEY_BYTES: u64 = 16;
 /// A bound on space that puts cleaning off beyond what a part leaves of garbage, where an engine

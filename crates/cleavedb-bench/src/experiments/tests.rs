@@ -118,6 +118,15 @@ fn wayfinder_updates_35_percent_and_reads_5() {
     assert_eq!((tuning.cache_bytes, tuning.filter_bits), (Some(0), Some(10)));
     assert_eq!((tuning.size_ratio, tuning.memtable_bytes), (Some(5), Some(64 << 20)));
     assert_eq!((tuning.separate_at, tuning.age_cutoff), (Some(1), Some(0.25)));
+    // A map of 36 bytes an item has room in its half of the memory, at every scale.
+    for factor in [1.0, 0.01, 0.001] {
+        let experiment = find("wayfinder", Scale::new(factor).unwrap()).unwrap();
+        for part in &experiment.parts {
+            let Settings { memory_budget, .. } = part.plan.settings;
+            assert!(memory_budget / 2 >= part.plan.num * 36, "{factor}: {memory_budget}");
+        }
+    }
+    assert_eq!(settings.memory_budget, (256 << 20) + items * wayfinder::ITEM_BYTES);
     let size = part(&experiment, "size over time");
     assert_eq!(size.steps.len() as u64, 1 + wayfinder::LOOKS);
     assert_eq!(steps_of(size).iter().skip(1).map(|step| step.1).sum::<u64>(), wayfinder::UPDATES);

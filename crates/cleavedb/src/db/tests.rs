@@ -24,6 +24,7 @@ mod novkv_reopen;
 mod relocation;
 mod reopen;
 mod scans;
+mod space;
 mod unified;
 mod value_gets;
 mod values;

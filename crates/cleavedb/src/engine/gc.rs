@@ -23,7 +23,7 @@ use crate::base::entry::{FileId, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::marks::mark;
 use crate::base::planted::planted;
-use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::commit::{Task, Work};
@@ -62,10 +62,17 @@ const SLACK_SEGMENTS: u64 = 2;
 /// part of a segment on.
 const QUIET_PART: u64 = 16;
 
+/// The part of the garbage allowed that what is not flushed may come to.
+const UNFLUSHED_PART: u64 = 4;
+
 /// What garbage collection knows.
 #[derive(Default)]
 pub(crate) struct Collection {
     state: Mutex<Known>,
+    /// Log bytes that are not flushed at which a memtable is frozen, once that is known: beyond
+    /// these, so much of them may be garbage that nobody knows of that the bound on space could not
+    /// be kept.
+    unflushed_bytes_max: AtomicU64,
     /// Set once the file system has refused to punch a hole.
     refuses_holes: AtomicBool,
 }
@@ -143,6 +150,21 @@ impl Collection {
         let share = known.samples.get(&id).and_then(Sample::live_share);
         let moved = known.moved.filter(|(file, _)| *file == id).map_or(0, |(_, bytes)| bytes);
         live_record_bytes(entry, flushed, share).saturating_sub(moved)
+    }
+
+    /// So much garbage is allowed in all: what is not flushed may be a part of it, of which this
+    /// share is taken to supersede others.
+    fn bound_unflushed(&self, allowed_bytes: u64, superseding_share: f64, least: u64) {
+        let bytes = (allowed_bytes / UNFLUSHED_PART) as f64 / superseding_share;
+        self.unflushed_bytes_max.store((bytes as u64).max(least), Ordering::Release);
+    }
+
+    /// Log bytes that are not flushed at which a memtable is frozen.
+    fn unflushed_bytes_max(&self) -> u64 {
+        match self.unflushed_bytes_max.load(Ordering::Acquire) {
+            0 => u64::MAX,
+            bytes => bytes,
+        }
     }
 
     /// The next look is to be a thorough one.
@@ -282,10 +304,10 @@ impl Engine {
         let space = Space::of(&figures);
         // Only what is known can be collected, so for no more than that writers wait.
         self.pressure.set_value_garbage(space.share(&limits));
-        if let Some(locating) = &self.locating {
+        if let Some(share) = self.superseding_share() {
             let allowed = space.allowed_bytes(&limits);
             let least = self.widths.value_segment_bytes.max(self.widths.memtable_bytes);
-            locating.bound_unflushed(allowed, least);
+            self.gc.bound_unflushed(allowed, share, least);
         }
         let expected = self.unflushed_garbage();
         let Plan { urgency, mut victims, .. } = plan(&figures, &limits, expected, &*self.strategy);

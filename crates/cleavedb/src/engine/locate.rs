@@ -34,8 +34,6 @@ const BUDGET_PART: u64 = 4;
 const SHARE_MIN: f64 = 1.0 / 16.0;
 /// What it is before anything is known.
 const SHARE_FIRST: f64 = 0.5;
-/// The part of the garbage allowed that what is not flushed may come to.
-const UNFLUSHED_PART: u64 = 4;
 
 /// The bytes that a locator may take of a memory budget.
 pub(crate) fn bytes_max(memory_budget: u64) -> u64 {
@@ -71,9 +69,6 @@ pub(crate) struct Locating {
     /// Of the separated records that flushes wrote into the index, the share that superseded others
     /// (bits of a float); the latest flushes count most.
     superseding_share: AtomicU64,
-    /// Log bytes that are not flushed at which a memtable is frozen: beyond these, so much of them
-    /// may be garbage that nobody knows of that the bound on space could not be kept.
-    unflushed_bytes_max: AtomicU64,
     /// Index entries that name files which were removed as a whole, at least as many as are left.
     dangling: figures::AtomicU64,
     /// Gets that it served.
@@ -110,7 +105,6 @@ impl Locating {
             generation: AtomicU64::new(generation.0),
             has_values: AtomicBool::new(!values.is_empty()),
             superseding_share: AtomicU64::new(SHARE_FIRST.to_bits()),
-            unflushed_bytes_max: AtomicU64::new(u64::MAX),
             superseded: Mutex::new(superseded),
             dangling: figures::AtomicU64::new(0),
             hits: figures::AtomicU64::new(0),
@@ -167,17 +161,6 @@ impl Locating {
     /// The share of the separated records that are not flushed which is taken to supersede others.
     pub(crate) fn superseding_share(&self) -> f64 {
         f64::from_bits(self.superseding_share.load(Ordering::Acquire))
-    }
-
-    /// So much garbage is allowed in all: what is not flushed may be a part of it.
-    pub(crate) fn bound_unflushed(&self, allowed_bytes: u64, least: u64) {
-        let bytes = (allowed_bytes / UNFLUSHED_PART) as f64 / self.superseding_share();
-        self.unflushed_bytes_max.store((bytes as u64).max(least), Ordering::Release);
-    }
-
-    /// Log bytes that are not flushed at which a memtable is frozen.
-    pub(crate) fn unflushed_bytes_max(&self) -> u64 {
-        self.unflushed_bytes_max.load(Ordering::Acquire)
     }
 
     /// Superseded records of a file, as far as is known.

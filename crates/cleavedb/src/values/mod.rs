@@ -7,11 +7,14 @@ pub(crate) mod drops;
 pub(crate) mod edit;
 pub(crate) mod file;
 pub(crate) mod file_table;
+pub(crate) mod guards;
 pub(crate) mod handle;
 pub(crate) mod large;
 pub(crate) mod locator;
-#[cfg_attr(not(test), expect(dead_code, reason = "the strategy that uses it comes next"))]
+#[cfg_attr(not(test), expect(dead_code, reason = "parts of it only the model and tests use"))]
 pub(crate) mod map;
+#[cfg(test)]
+pub(crate) mod needed;
 pub(crate) mod reader;
 pub(crate) mod ref_changes;
 pub(crate) mod repairs;

@@ -1,6 +1,8 @@
 //! Pages that do not point into the void, and a golden file behind each format page.
 
-use crate::source::{SourceFile, files, report, root};
+use std::collections::BTreeSet;
+
+use crate::source::{SourceFile, files, report, root, rust_files};
 
 /// Targets of links in a page, with 1-based lines; code blocks left out.
 fn links(text: &str) -> Vec<(usize, String)> {
@@ -94,4 +96,45 @@ fn golden_files(text: &str) -> Vec<String> {
     found.sort();
     found.dedup();
     found
+}
+
+/// Names of the planted bugs in the engine.
+fn planted() -> BTreeSet<String> {
+    let engine =
+        rust_files().into_iter().filter(|file| file.path.starts_with("crates/cleavedb/src"));
+    let mut names = BTreeSet::new();
+    for file in engine {
+        let code = file.text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for line in code {
+            let after = line.split("planted!(\"").skip(1);
+            names.extend(after.filter_map(|rest| rest.split('"').next()).map(str::to_owned));
+        }
+    }
+    names
+}
+
+/// Names in the first column of tables below a heading that begins so.
+fn first_column<'a>(page: &'a str, heading: &str) -> BTreeSet<&'a str> {
+    let section = page.split("\n## ").find(|section| section.starts_with(heading));
+    let rows = section.unwrap_or_default().lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.filter_map(|row| row.split('`').next()).collect()
+}
+
+#[test]
+fn every_planted_bug_is_in_the_table_of_them_and_no_other() {
+    let page = std::fs::read_to_string(root().join("docs/reliability.md")).expect("the page");
+    let (planted, listed) = (planted(), first_column(&page, "6. Planted bugs"));
+    assert!(planted.len() > 50, "only {} planted bugs found", planted.len());
+    let missing = planted.iter().filter(|name| !listed.contains(name.as_str()));
+    let mut findings: Vec<String> = missing.map(|name| format!("{name} is missing")).collect();
+    let gone = listed.iter().filter(|name| !planted.contains(**name));
+    findings.extend(gone.map(|name| format!("{name} is planted nowhere")));
+    report("the table of planted bugs in docs/reliability.md", &findings);
+}
+
+#[test]
+fn the_first_column_is_read_from_its_section_alone() {
+    let page = "# T\n## 1. A\n| `a` | b |\n## 2. B\n| x |\n|---|\n| `c` | `d` |\n| `e` |\n";
+    assert_eq!(first_column(page, "2. B"), BTreeSet::from(["c", "e"]));
+    assert_eq!(first_column(page, "3"), BTreeSet::new());
 }

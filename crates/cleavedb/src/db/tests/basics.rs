@@ -1,6 +1,9 @@
 //! Reads and writes of every kind, over memtable, tables and reopening.
 
+use super::novkv::try_open;
 use super::*;
+use crate::base::widths::Widths;
+use crate::io::fault_disk::{CallKind, Fault, FaultDisk, FaultPlan};
 use crate::{Durability, ErrorKind};
 
 #[test]
@@ -191,4 +194,29 @@ fn handles_can_go_anywhere() {
     everywhere::<crate::GuardsIter>();
     everywhere::<crate::Cursor>();
     everywhere::<crate::Batch>();
+}
+
+#[test]
+fn a_stopped_database_acknowledges_nothing_not_even_what_changes_nothing() {
+    let disk = MemoryDisk::new();
+    let faults = FaultDisk::over(&disk);
+    let io = Io { disk: Arc::new(faults.clone()), ..world(&disk) };
+    let db = try_open(io, small(), Widths::for_budget(1 << 20)).unwrap();
+    let ks = plain(&db);
+    ks.put("a", "1").unwrap();
+    ks.delete_range("b".."b").unwrap();
+    db.batch().commit(Durability::Buffered).unwrap();
+    let (kind, fault) = (Some(CallKind::Sync), Fault::Eio);
+    faults.set_plan(Some(FaultPlan { kind, at: 1, fault, persistent: false }));
+    assert_eq!(db.sync().unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(faults.triggered(), 1);
+    for durability in [Durability::Buffered, Durability::Sync] {
+        let mut nothing = db.batch();
+        nothing.delete_range(&ks, "b".."b");
+        assert_eq!(nothing.commit(durability).unwrap_err().kind(), ErrorKind::Stopped);
+        assert_eq!(db.batch().commit(durability).unwrap_err().kind(), ErrorKind::Stopped);
+    }
+    assert_eq!(ks.delete_range("b".."b").unwrap_err().kind(), ErrorKind::Stopped);
+    assert_eq!(ks.put("b", "2").unwrap_err().kind(), ErrorKind::Stopped);
+    assert_eq!(ks.get("a").unwrap().unwrap(), "1", "reads go on");
 }

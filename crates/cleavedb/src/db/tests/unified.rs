@@ -152,6 +152,30 @@ fn after_a_crash_the_index_answers_and_fills_the_locator() {
 }
 
 #[test]
+fn what_the_log_still_held_is_in_the_locator_with_its_flush() {
+    let disk = MemoryDisk::new();
+    let (db, keyspace, mut model) = filled(&disk);
+    (0..100).for_each(|number| put(&keyspace, &mut model, number, 3));
+    db.sync().unwrap();
+    let image = disk.crash_image(CrashMode::All, 1);
+    drop((keyspace, db));
+    // Flushed while it is replayed, frame by frame, or as usual later.
+    let at_once = Widths { memtable_bytes: 1, locator_shard_bits: 1, ..widths() };
+    for widths in [at_once, Widths { locator_shard_bits: 1, ..widths() }] {
+        let db = try_open(world(&image.deep_clone()), options(), widths).unwrap();
+        let keyspace = apart(&db);
+        db.flush().unwrap();
+        let get = |numbers: std::ops::Range<u32>| {
+            let some = numbers.map(|number| (key(number), model[&key(number)].clone()));
+            served(&db, || get_all(&keyspace, &some.collect()))
+        };
+        assert_eq!(get(0..100), (100, 0));
+        assert_eq!(get(100..300), (0, 200), "was flushed before the crash");
+        assert_sound(&db);
+    }
+}
+
+#[test]
 fn a_damaged_checkpoint_costs_nothing_but_look_ups() {
     let disk = MemoryDisk::new();
     let (db, keyspace, model) = filled(&disk);

@@ -19,10 +19,13 @@ use crate::engine::gc::QUIET_PART;
 use crate::engine::gc::estimate::{DANGLING_PART, DeadTail, is_much};
 use crate::index::KeyRange;
 use crate::values::file_table::ValueFiles;
-use crate::values::strategy::space::{Space, is_due};
+use crate::values::strategy::Collects;
+use crate::values::strategy::space::{Space, Urgency, is_due};
 
 /// Bounds of the share of the entries above the last level that is taken to supersede others.
 const RATE_MIN: f64 = 1.0 / 16.0;
+/// Up to this share, a compaction that was asked for was in vain.
+const RATE_IN_VAIN: f64 = 1.0 / 8.0;
 /// What it is before anything is known.
 const RATE_FIRST: f64 = 0.5;
 
@@ -30,6 +33,11 @@ const RATE_FIRST: f64 = 0.5;
 pub(super) struct Expected {
     /// Share of the entries above the last level that superseded others.
     rate: f64,
+    /// What those entries might supersede at the last look, and bytes that had died by then.
+    looked: (u64, u64),
+    /// What a compaction that was asked for might have found, and did not: little is to be expected
+    /// of as much again.
+    in_vain_bytes: u64,
     /// A compaction that was asked for: tickets by keyspace, what it was to find at most, and what
     /// needs no finding.
     asked: Option<Arc<Asked>>,
@@ -49,7 +57,14 @@ struct Asked {
 
 impl Default for Expected {
     fn default() -> Self {
-        Self { rate: RATE_FIRST, asked: None, quiet_seq: 0, dangling_left: 0 }
+        Self {
+            rate: RATE_FIRST,
+            looked: (0, 0),
+            in_vain_bytes: 0,
+            asked: None,
+            quiet_seq: 0,
+            dangling_left: 0,
+        }
     }
 }
 
@@ -76,9 +91,10 @@ impl Engine {
             return Ok(true);
         }
         let (figures, limits) = (self.value_file_figures(), self.space_limits());
-        let rate = self.gc.state.lock().expected.rate;
-        let expected = (bytes_max as f64 * rate) as u64;
-        let is_worth_it = expected >= least && is_due(&Space::of(&figures), expected, &limits);
+        let rate = self.learn_rate(bytes_max, least);
+        let (expected, space) = ((bytes_max as f64 * rate) as u64, Space::of(&figures));
+        let is_worth_it = (expected >= least && is_due(&space, expected, &limits))
+            || self.might_pass_bound(bytes_max, &space);
         let visible = self.visible.load(Ordering::Acquire);
         let is_new = self.gc.state.lock().expected.quiet_seq != visible;
         let is_asked_for =
@@ -89,6 +105,37 @@ impl Engine {
         mark!("gc_index_compacted_for_facts");
         self.ask_for_facts(bytes_max);
         Ok(true)
+    }
+
+    /// The share of what might be superseded that is. Compactions that nobody asked for tell of it,
+    /// too: what was above the last level and is no more has been met.
+    fn learn_rate(&self, bytes_max: u64, least: u64) -> f64 {
+        let died = self.metrics.collection.bytes_died.load(Ordering::Relaxed);
+        let expected = &mut self.gc.state.lock().expected;
+        let (max_before, died_before) = std::mem::replace(&mut expected.looked, (bytes_max, died));
+        let met = max_before.saturating_sub(bytes_max);
+        if met >= least && self.locating.is_none() {
+            let now = died.saturating_sub(died_before) as f64 / met as f64;
+            expected.rate = now.clamp(RATE_MIN, 1.0);
+        }
+        expected.rate
+    }
+
+    /// Whether the bound on space might be passed with nobody knowing of it, little as there is to
+    /// be expected: new keys may have come in until now, and the same ones from here on. Only where
+    /// flushes do not tell; and after a compaction in vain, only for twice as much, or half of what
+    /// lives then, so that a load of new keys has few of them.
+    fn might_pass_bound(&self, bytes_max: u64, space: &Space) -> bool {
+        let in_vain = self.gc.state.lock().expected.in_vain_bytes;
+        let is_told_by_flushes = self.locating.is_some() || self.mapping.is_some();
+        let worst = space.expecting(bytes_max);
+        // What a compaction leaves where it is, is no reason for another one.
+        let half = (worst.live_bytes / 2).max(in_vain.saturating_add(in_vain / 4));
+        let least = in_vain.saturating_mul(2).min(half);
+        !is_told_by_flushes
+            && bytes_max >= least
+            && bytes_max > 0
+            && worst.urgency(&self.space_limits()) == Urgency::Paced
     }
 
     /// Has all indexes compacted, so that every superseded entry is told of.
@@ -128,6 +175,8 @@ impl Engine {
         if asked.bytes_max > 0 {
             let rate = died as f64 / asked.bytes_max as f64;
             known.expected.rate = rate.clamp(RATE_MIN, 1.0);
+            known.expected.in_vain_bytes = if rate <= RATE_IN_VAIN { asked.bytes_max } else { 0 };
+            known.expected.looked = (0, 0);
         }
         known.expected.dangling_left = self.locating.as_ref().map_or(0, |l| l.dangling());
         known.expected.asked.take_if(|now| Arc::ptr_eq(now, &asked));
@@ -228,10 +277,17 @@ impl Engine {
         (unflushed as f64 * locating.superseding_share()) as u64
     }
 
+    /// The share of what is not flushed that is taken to supersede others, as the last flushes or
+    /// compactions told; `None` where garbage is known by asking, not by being told.
+    pub(super) fn superseding_share(&self) -> Option<f64> {
+        let is_told = !matches!(self.strategy.collection(), Collects::Index(_));
+        let of_flushes = self.locating.as_ref().map(|locating| locating.superseding_share());
+        is_told.then(|| of_flushes.unwrap_or_else(|| self.gc.state.lock().expected.rate))
+    }
+
     /// Log bytes that are not flushed at which a memtable is frozen.
     pub(crate) fn unflushed_bytes_max(&self) -> u64 {
-        let of_space = self.locating.as_ref().map_or(u64::MAX, |l| l.unflushed_bytes_max());
-        self.widths.replay_bytes_max.min(of_space)
+        self.widths.replay_bytes_max.min(self.gc.unflushed_bytes_max())
     }
 
     /// Once nothing is written any more: what was written last is flushed where it may supersede

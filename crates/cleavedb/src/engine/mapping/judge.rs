@@ -12,6 +12,7 @@ use crate::base::entry::{FileId, KeyspaceId, Kind};
 use crate::base::error::Result;
 use crate::base::lookup::Lookup;
 use crate::base::marks::mark;
+use crate::base::planted::planted;
 use crate::base::sync::Arc;
 use crate::engine::Engine;
 use crate::engine::mapping::Mapping;
@@ -54,6 +55,9 @@ impl Judge for MapJudge<'_> {
         match self.mapping.map.holds(&key, &place, snapshots) {
             Held::Newest => return Ok(true),
             Held::Superseded { .. } => {
+                if planted!("map_version_for_snapshot_collected") {
+                    return Ok(false);
+                }
                 mark!("gc_map_version_held");
                 self.moved.kept_bytes += record.bytes();
             }
@@ -136,7 +140,11 @@ impl MovedInMap {
             let key = self.keys.get(start..record.key_end).unwrap_or_default();
             start = record.key_end;
             let key = mapping.key(record.keyspace, key);
-            match mapping.swing(moves, &key, &record.from, record.to) {
+            let to = match planted!("map_told_of_old_offset") {
+                true => Place { offset: record.from.offset, ..record.to },
+                false => record.to,
+            };
+            match mapping.swing(moves, &key, &record.from, to) {
                 Swung::Newest => mark!("map_swung"),
                 Swung::Superseded => mark!("map_chain_swung"),
                 Swung::Nothing => mark!("map_swung_nothing"),

@@ -13,6 +13,7 @@ use crate::base::cursor::Cursor as _;
 use crate::base::entry::{FileId, KeyspaceId, Kind, SEQ_MAX, Seq};
 use crate::base::error::Result;
 use crate::base::marks::mark;
+use crate::base::planted::planted;
 use crate::base::section::Section;
 use crate::base::sync::{Arc, Mutex};
 use crate::engine::locate::edit::LocatorEdit;
@@ -110,7 +111,7 @@ impl MapTouching {
             versions.reverse();
             let Some(newest) = versions.last() else { continue };
             let cover = fragments.cover_seq(&key, SEQ_MAX);
-            if cover > newest.seq {
+            if cover > newest.seq && !planted!("map_touch_ignores_range_deletes") {
                 mark!("map_version_range_deleted_in_memtable");
                 versions.push(Flushed { seq: cover, place: None });
             }
@@ -162,6 +163,9 @@ impl MapTouching {
 
     /// A range delete kills a bare entry (MT-3).
     pub(crate) fn forget(&self, keyspace: KeyspaceId, dead: &Dead<'_>) {
+        if planted!("map_keeps_range_deleted") {
+            return;
+        }
         let located = self.mapping.key(keyspace, dead.key);
         let mut guard = self.state.lock();
         let State { touches, moves, touched, bytes_died, .. } = &mut *guard;

@@ -7,9 +7,8 @@ mod reader;
 mod tasks;
 mod world;
 
-use std::collections::BTreeMap;
-
 use crate::values::locator::guards::{Guard, Guards};
+use crate::values::needed::{Broken, Marks, assert_all_met, needless};
 
 use reader::Reader;
 use world::World;
@@ -75,15 +74,8 @@ const MARKS: [&str; 40] = [
     "window_rolled",
 ];
 
-/// Marks, by name.
-type Marks = BTreeMap<&'static str, u64>;
-
-fn environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 /// One run.
-fn run(seed: u64, steps: u64, guards: Guards, lapse: Option<Lapse>) -> Result<Marks, String> {
+fn run(seed: u64, steps: u64, guards: Guards, lapse: Option<Lapse>) -> Result<Marks, Broken> {
     let mut world = World::new(seed, guards, lapse);
     let mut readers: Vec<Reader> = Vec::new();
     for step in 0..steps {
@@ -94,7 +86,7 @@ fn run(seed: u64, steps: u64, guards: Guards, lapse: Option<Lapse>) -> Result<Ma
                 if at < readers.len() {
                     let reader = readers.swap_remove(at);
                     let next = reader.step(&mut world);
-                    let next = next.map_err(|e| format!("seed {seed}, step {step}: {e}"))?;
+                    let next = next.map_err(|what| Broken { seed, step, what })?;
                     readers.extend(next);
                 } else {
                     let key = world.any_key();
@@ -136,26 +128,8 @@ fn run(seed: u64, steps: u64, guards: Guards, lapse: Option<Lapse>) -> Result<Ma
 
 #[test]
 fn no_answer_is_wrong_and_every_mark_is_met() {
-    let (first, seeds) = (environment("SEED", 1), environment("LOCATOR_SEEDS", 300));
-    let steps = environment("LOCATOR_STEPS", 3000);
-    let mut met = Marks::new();
-    for seed in first..first + seeds {
-        match run(seed, steps, Guards::default(), None) {
-            Ok(marks) => {
-                marks.into_iter().for_each(|(name, count)| *met.entry(name).or_default() += count);
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
-    println!("locator_model seeds={seeds} steps={steps} failures=0 {met:?}");
-    let missing = MARKS.iter().filter(|name| met.get(*name).is_none_or(|n| *n == 0));
-    let missing: Vec<_> = missing.collect();
-    assert!(missing.is_empty(), "never met: {missing:?}");
-}
-
-/// Runs until one fails; returns how many it took.
-fn first_failure(guards: Guards, lapse: Option<Lapse>, seeds: u64) -> Option<u64> {
-    (1..=seeds).find(|seed| run(*seed, 4000, guards, lapse).is_err())
+    let all = |seed, steps| run(seed, steps, Guards::default(), None);
+    assert_all_met("LOCATOR", &MARKS, all);
 }
 
 #[test]
@@ -175,12 +149,8 @@ fn every_guard_is_needed() {
         (Guard::RepeatRemovals, 200),
         (Guard::WindowRoll, 1000),
     ];
-    let mut needless = Vec::new();
-    for (guard, seeds) in guards {
-        let first = first_failure(Guards::without(guard), None, seeds);
-        println!("locator_model without={guard:?} first_failing_seed={first:?}");
-        needless.extend(first.is_none().then_some(guard));
-    }
+    let run = |guard, seed, steps| run(seed, steps, Guards::without(guard), None);
+    let needless = needless("locator", &guards, run);
     assert!(needless.is_empty(), "no run fails without {needless:?}");
 }
 
@@ -194,11 +164,7 @@ fn every_duty_of_the_callers_is_needed() {
         (Lapse::LargestSuperseding, 100),
         (Lapse::StampIsSeq, 1000),
     ];
-    let mut harmless = Vec::new();
-    for (lapse, seeds) in lapses {
-        let first = first_failure(Guards::default(), Some(lapse), seeds);
-        println!("locator_model with={lapse:?} first_failing_seed={first:?}");
-        harmless.extend(first.is_none().then_some(lapse));
-    }
+    let run = |lapse, seed, steps| run(seed, steps, Guards::default(), Some(lapse));
+    let harmless = needless("locator, callers", &lapses, run);
     assert!(harmless.is_empty(), "no run fails with {harmless:?}");
 }

@@ -33,29 +33,4 @@ pub(crate) enum Guard {
 }
 
 /// Which guards are in force.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Guards {
-    #[cfg(test)]
-    without: Option<Guard>,
-}
-
-impl Guards {
-    /// All but one.
-    #[cfg(test)]
-    pub(crate) fn without(guard: Guard) -> Self {
-        Self { without: Some(guard) }
-    }
-
-    /// Whether this one is in force: always, outside tests.
-    #[inline]
-    pub(crate) fn hold(self, guard: Guard) -> bool {
-        #[cfg(test)]
-        let holds = self.without != Some(guard);
-        #[cfg(not(test))]
-        let holds = {
-            let _ = guard;
-            true
-        };
-        holds
-    }
-}
+pub(crate) type Guards = crate::values::guards::Guards<Guard>;

@@ -8,9 +8,8 @@ mod reader;
 mod tasks;
 mod world;
 
-use std::collections::BTreeMap;
-
 use crate::values::map::guards::{Guard, Guards};
+use crate::values::needed::{Broken, Marks, assert_all_met, needless};
 
 use reader::Reader;
 use world::World;
@@ -75,19 +74,12 @@ const MARKS: [&str; 31] = [
     "view_between_touch_and_publication",
 ];
 
-/// Marks, by name.
-type Marks = BTreeMap<&'static str, u64>;
-
-fn environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 /// One run.
-fn run(seed: u64, steps: u64, guards: Guards, lapse: Option<Lapse>) -> Result<Marks, String> {
+fn run(seed: u64, steps: u64, guards: Guards, lapse: Option<Lapse>) -> Result<Marks, Broken> {
     let mut world = World::new(seed, guards, lapse);
     let mut readers: Vec<Reader> = Vec::new();
     let crash_percent = [2, 40, 10][seed as usize % 3];
-    let told = |step: u64| move |error: String| format!("seed {seed}, step {step}: {error}");
+    let told = |step: u64| move |what: String| Broken { seed, step, what };
     for step in 0..steps {
         match world.random.below(100) {
             0..=7 => {
@@ -148,32 +140,8 @@ fn run(seed: u64, steps: u64, guards: Guards, lapse: Option<Lapse>) -> Result<Ma
 
 #[test]
 fn no_answer_is_wrong_and_every_mark_is_met() {
-    let (first, seeds) = (environment("SEED", 1), environment("MAP_SEEDS", 300));
-    let steps = environment("MAP_STEPS", 3000);
-    let mut met = Marks::new();
-    for seed in first..first + seeds {
-        match run(seed, steps, Guards::default(), None) {
-            Ok(marks) => {
-                marks.into_iter().for_each(|(name, count)| *met.entry(name).or_default() += count);
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
-    println!("map_model seeds={seeds} steps={steps} failures=0 {met:?}");
-    let missing = MARKS.iter().filter(|name| met.get(*name).is_none_or(|n| *n == 0));
-    let missing: Vec<_> = missing.collect();
-    assert!(missing.is_empty(), "never met: {missing:?}");
-}
-
-/// Runs until one fails; returns how many it took.
-fn first_failure(guards: Guards, lapse: Option<Lapse>, seeds: u64) -> Option<u64> {
-    (1..=seeds).find(|seed| {
-        let outcome = run(*seed, 4000, guards, lapse);
-        if let Err(error) = &outcome {
-            println!("map_model {error}");
-        }
-        outcome.is_err()
-    })
+    let all = |seed, steps| run(seed, steps, Guards::default(), None);
+    assert_all_met("MAP", &MARKS, all);
 }
 
 #[test]
@@ -193,12 +161,8 @@ fn every_guard_is_needed() {
         (Guard::RepeatTouches, 100),
         (Guard::ExactRebuild, 2000),
     ];
-    let mut needless = Vec::new();
-    for (guard, seeds) in guards {
-        let first = first_failure(Guards::without(guard), None, seeds);
-        println!("map_model without={guard:?} first_failing_seed={first:?}");
-        needless.extend(first.is_none().then_some(guard));
-    }
+    let run = |guard, seed, steps| run(seed, steps, Guards::without(guard), None);
+    let needless = needless("map", &guards, run);
     assert!(needless.is_empty(), "no run fails without {needless:?}");
 }
 
@@ -216,11 +180,7 @@ fn every_duty_of_the_callers_is_needed() {
         (Lapse::LateScan, 300),
         (Lapse::NoShadows, 1000),
     ];
-    let mut harmless = Vec::new();
-    for (lapse, seeds) in lapses {
-        let first = first_failure(Guards::default(), Some(lapse), seeds);
-        println!("map_model with={lapse:?} first_failing_seed={first:?}");
-        harmless.extend(first.is_none().then_some(lapse));
-    }
+    let run = |lapse, seed, steps| run(seed, steps, Guards::default(), Some(lapse));
+    let harmless = needless("map, callers", &lapses, run);
     assert!(harmless.is_empty(), "no run fails with {harmless:?}");
 }

@@ -14,6 +14,7 @@
 
 use crate::base::entry::Seq;
 use crate::base::error::{Error, Result};
+use crate::base::planted::planted;
 use crate::base::sync::Mutex;
 use crate::values::locator::LocatorKey;
 use crate::values::map::Map;
@@ -71,7 +72,8 @@ impl Rebuild {
         let Some(part) = self.parts.get(self.hashing.shard(hash)) else { return false };
         let mut part = part.lock();
         let Some(Part { table, missing }) = &mut *part else { return false };
-        let is_exact = self.guards.hold(Guard::ExactRebuild);
+        let is_exact =
+            self.guards.hold(Guard::ExactRebuild) && !planted!("map_rebuilt_with_any_version");
         let found = table.change_by_hash(hash, |entry| {
             let Version { seq: expected, place: known } = entry.value;
             let is_newer = known.container < place.container;

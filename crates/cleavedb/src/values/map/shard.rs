@@ -9,6 +9,7 @@
 //!      every version that it has; of all else it says that it waits.
 
 use crate::base::entry::{KeyspaceId, Seq};
+use crate::base::planted::planted;
 use crate::values::locator::{Generation, LocatorKey};
 use crate::values::map::guards::{Guard, Guards};
 use crate::values::map::place::{Link, Place, Since, Snapshots, Version};
@@ -135,7 +136,8 @@ impl Shard {
         let guards = settings.guards;
         let [Flushed { seq: first, .. }, ..] = *versions else { return Touched::Taken };
         let Some(last) = versions.last() else { return Touched::Taken };
-        if last.place.is_none() && !guards.hold(Guard::RemoveTouches) {
+        let removes = guards.hold(Guard::RemoveTouches) && !planted!("map_removal_not_touched");
+        if last.place.is_none() && !removes {
             return Touched::Taken;
         }
         if let Some(late) = &mut self.late
@@ -189,7 +191,8 @@ impl Shard {
     ) {
         let Link { version, until } = link;
         let is_there = || self.chains.matches(key).any(|link| link.version.seq == version.seq);
-        let is_needed = snapshots.need(version.seq, until) && guards.hold(Guard::Versions);
+        let holds = guards.hold(Guard::Versions) && !planted!("map_version_for_snapshot_dropped");
+        let is_needed = snapshots.need(version.seq, until) && holds;
         if !is_needed || is_there() {
             return;
         }
@@ -277,7 +280,9 @@ impl Shard {
             return false;
         }
         let mut table = image.table;
-        if guards.hold(Guard::RepeatTouches) {
+        let repeats =
+            guards.hold(Guard::RepeatTouches) && !planted!("map_replay_not_above_rebuilt");
+        if repeats {
             for entry in late.iter() {
                 let (key, Since(until)) = (table.key_of(&entry), entry.value);
                 let version = table.remove(&key, |_| true);

@@ -22,23 +22,32 @@ pub(crate) mod wisckey;
 
 use victims::VictimPolicy;
 
-/// One way of keeping separated values.
+/// One way of keeping separated values. What all of them do alike is said here; a strategy says
+/// where it differs.
 pub(crate) trait Strategy: Send + Sync {
     /// Its name, as options and the manifest have it.
     fn name(&self) -> &'static str;
 
     /// Whether a value of this length is separated, in a keyspace that separates from
     /// `separate_at` bytes on (`None`: never).
-    fn separates(&self, value_bytes: usize, separate_at: Option<usize>) -> bool;
+    fn separates(&self, value_bytes: usize, separate_at: Option<usize>) -> bool {
+        separate_at.is_some_and(|least| value_bytes >= least)
+    }
 
     /// Where the record of an index entry is, from the bytes that the entry carries.
-    fn resolve(&self, handle: &[u8]) -> Result<Handle>;
+    fn resolve(&self, handle: &[u8]) -> Result<Handle> {
+        Handle::decode(handle)
+    }
 
     /// An entry with this handle comes into the index with the edit that `changes` goes into.
-    fn born(&self, handle: &Handle, changes: &mut RefChanges);
+    fn born(&self, handle: &Handle, changes: &mut RefChanges) {
+        changes.born(handle);
+    }
 
     /// An entry with this handle leaves the index with that edit.
-    fn died(&self, handle: &Handle, changes: &mut RefChanges);
+    fn died(&self, handle: &Handle, changes: &mut RefChanges) {
+        changes.died(handle);
+    }
 
     /// How garbage collection tells what is dead, and what it does with the rest.
     fn collection(&self) -> Collects<'_>;
@@ -123,3 +132,6 @@ pub(crate) trait AsksIndex: Send + Sync {
     /// Whether a record in a file under collection is the value of its key.
     fn liveness(&self, record: &RecordPlace<'_>, index: &dyn NewestBase) -> Result<Liveness>;
 }
+
+#[cfg(test)]
+mod tests;

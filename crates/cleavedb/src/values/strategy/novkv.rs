@@ -3,9 +3,6 @@
 //! the handle's, by its key where it is not. What died is known from flush and compaction
 //! (collaborative compaction of NovKV, MSST'20).
 
-use crate::base::error::Result;
-use crate::values::handle::Handle;
-use crate::values::ref_changes::RefChanges;
 use crate::values::strategy::victims::{VictimOrder, VictimPolicy};
 use crate::values::strategy::{Collects, Strategy};
 
@@ -16,22 +13,6 @@ pub(crate) struct Novkv;
 impl Strategy for Novkv {
     fn name(&self) -> &'static str {
         "novkv"
-    }
-
-    fn separates(&self, value_bytes: usize, separate_at: Option<usize>) -> bool {
-        separate_at.is_some_and(|least| value_bytes >= least)
-    }
-
-    fn resolve(&self, handle: &[u8]) -> Result<Handle> {
-        Handle::decode(handle)
-    }
-
-    fn born(&self, handle: &Handle, changes: &mut RefChanges) {
-        changes.born(handle);
-    }
-
-    fn died(&self, handle: &Handle, changes: &mut RefChanges) {
-        changes.died(handle);
     }
 
     fn collection(&self) -> Collects<'_> {

@@ -249,7 +249,7 @@ impl Space {
     }
 
     /// The same with more of it garbage.
-    fn expecting(mut self, bytes: u64) -> Self {
+    pub(crate) fn expecting(mut self, bytes: u64) -> Self {
         let bytes = bytes.min(self.live_bytes);
         self.live_bytes -= bytes;
         self.garbage_bytes += bytes;

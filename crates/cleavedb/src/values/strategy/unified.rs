@@ -4,10 +4,6 @@
 //! compaction meets it; collection writes neither index nor handles, and tells the locator where
 //! records have gone.
 
-use crate::base::error::Result;
-use crate::values::handle::Handle;
-use crate::values::ref_changes::RefChanges;
-use crate::values::strategy::novkv::Novkv;
 use crate::values::strategy::victims::{VictimOrder, VictimPolicy};
 use crate::values::strategy::{Collects, Strategy};
 
@@ -18,22 +14,6 @@ pub(crate) struct Unified;
 impl Strategy for Unified {
     fn name(&self) -> &'static str {
         "unified"
-    }
-
-    fn separates(&self, value_bytes: usize, separate_at: Option<usize>) -> bool {
-        Novkv.separates(value_bytes, separate_at)
-    }
-
-    fn resolve(&self, handle: &[u8]) -> Result<Handle> {
-        Novkv.resolve(handle)
-    }
-
-    fn born(&self, handle: &Handle, changes: &mut RefChanges) {
-        Novkv.born(handle, changes);
-    }
-
-    fn died(&self, handle: &Handle, changes: &mut RefChanges) {
-        Novkv.died(handle, changes);
     }
 
     fn collection(&self) -> Collects<'_> {

@@ -3,7 +3,6 @@
 
 use crate::base::error::{Error, Result};
 use crate::values::handle::Handle;
-use crate::values::ref_changes::RefChanges;
 use crate::values::strategy::victims::{VictimOrder, VictimPolicy};
 use crate::values::strategy::{AsksIndex, Collects, Liveness, NewestBase, RecordPlace, Strategy};
 
@@ -16,10 +15,6 @@ impl Strategy for Wisckey {
         "wisckey"
     }
 
-    fn separates(&self, value_bytes: usize, separate_at: Option<usize>) -> bool {
-        separate_at.is_some_and(|least| value_bytes >= least)
-    }
-
     fn resolve(&self, handle: &[u8]) -> Result<Handle> {
         let handle = Handle::decode(handle)?;
         if handle.epoch != 0 {
@@ -28,14 +23,6 @@ impl Strategy for Wisckey {
             return Err(Error::corruption(message));
         }
         Ok(handle)
-    }
-
-    fn born(&self, handle: &Handle, changes: &mut RefChanges) {
-        changes.born(handle);
-    }
-
-    fn died(&self, handle: &Handle, changes: &mut RefChanges) {
-        changes.died(handle);
     }
 
     fn collection(&self) -> Collects<'_> {

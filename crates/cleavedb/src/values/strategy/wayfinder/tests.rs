@@ -6,5 +6,4 @@ use super::*;
 fn entries_are_bare_and_the_map_says_what_is_dead() {
     assert!(matches!(Wayfinder.collection(), Collects::Map));
     assert!(Wayfinder.maps() && !Wayfinder.locates());
-    assert!(Wayfinder.separates(1024, Some(1024)) && !Wayfinder.separates(1023, Some(1024)));
 }

@@ -36,12 +36,6 @@ fn a_record_is_live_iff_it_is_its_keys_value() {
 }
 
 #[test]
-fn values_are_separated_from_the_threshold_on() {
-    assert!(Wisckey.separates(1024, Some(1024)) && !Wisckey.separates(1023, Some(1024)));
-    assert!(!Wisckey.separates(usize::MAX, None));
-}
-
-#[test]
 fn a_handle_with_an_epoch_is_refused() {
     assert_eq!(Wisckey.resolve(&HANDLE.encode()).unwrap(), HANDLE);
     let rewritten = Handle { epoch: 1, ..HANDLE };
@@ -51,12 +45,7 @@ fn a_handle_with_an_epoch_is_refused() {
 }
 
 #[test]
-fn births_and_deaths_are_counted() {
-    let mut changes = RefChanges::default();
-    Wisckey.born(&HANDLE, &mut changes);
-    assert_eq!(changes.edits().len(), 1);
-    Wisckey.died(&HANDLE, &mut changes);
-    assert_eq!(changes.edits(), []);
+fn it_asks_the_index_and_takes_the_oldest() {
     assert!(matches!(Wisckey.collection(), Collects::Index(_)));
-    assert_eq!(Wisckey.name(), "wisckey");
+    assert_eq!(Wisckey.victims(), VictimPolicy::plain(VictimOrder::OldestFirst));
 }

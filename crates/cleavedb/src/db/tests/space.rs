@@ -1,0 +1,55 @@
+//! The bound on space while everything is overwritten, where one memtable of handles stands for as
+//! much garbage as is allowed in all.
+
+use super::collection::{assert_sound, key};
+use super::novkv::try_open;
+use super::*;
+use crate::StrategyKind;
+use crate::base::widths::Widths;
+use crate::io::seeded::Seeded;
+
+const KEYS: u64 = 600;
+const VALUE_BYTES: usize = 1000;
+
+/// Loads, then overwrites at random ten times over, with background work keeping up; bytes of value
+/// files by bytes of pairs, on average and at most, from the second time on.
+fn overwritten(strategy: StrategyKind) -> (f64, f64) {
+    let disk = MemoryDisk::new();
+    let io = world(&disk);
+    let widths = Widths {
+        memtable_bytes: 16 << 10,
+        value_segment_bytes: 16 << 10,
+        value_tail_bytes: 1 << 10,
+        level_base_bytes_min: 32 << 10,
+        locator_shard_bits: 1,
+        ..Widths::for_budget(1 << 20)
+    };
+    let options = small().strategy(strategy).space_amplification_max(1.25);
+    let db = try_open(io.clone(), options, widths).unwrap();
+    let keyspace = db.keyspace("k", KeyspaceOptions::new().separate_at(Some(8))).unwrap();
+    let mut random = Seeded::new(7);
+    let live = KEYS as f64 * (VALUE_BYTES + key(0).len()) as f64;
+    let (mut sum, mut most, mut looks) = (0.0, 0.0_f64, 0);
+    for step in 0..KEYS * 11 {
+        let number = if step < KEYS { step } else { random.below(KEYS) };
+        let value = [number as u8 ^ step as u8; VALUE_BYTES];
+        keyspace.put(key(number as u32), value).unwrap();
+        while io.executor.help() {}
+        if step > 2 * KEYS && step.is_multiple_of(10) {
+            let space = db.stats().values.file_bytes as f64 / live;
+            (sum, most, looks) = (sum + space, most.max(space), looks + 1);
+        }
+    }
+    assert_sound(&db);
+    (sum / f64::from(looks), most)
+}
+
+#[test]
+fn space_stays_near_its_bound_while_memtables_stand_for_much() {
+    for strategy in StrategyKind::ALL {
+        let (mean, most) = overwritten(strategy);
+        println!("{strategy}: space amplification {mean:.2} on average, {most:.2} at most");
+        // What is begun, and what files are besides their records, comes to a tenth here.
+        assert!(mean < 1.4 && most < 1.75, "{strategy}: {mean} on average, {most} at most of 1.25");
+    }
+}
