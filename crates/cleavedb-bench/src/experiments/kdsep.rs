@@ -35,6 +35,9 @@ pub(super) const DELTA_CACHE_MIB: [u64; 7] = [0, 32, 64, 128, 256, 512, 1_024];
 const LIST_NEIGHBOURS: u64 = 10_000;
 pub(super) const APPENDS: u64 = 50_000;
 pub(super) const INCREMENTS: u64 = 1_000_000;
+/// The parts of these; full size comes at a thousandth already.
+pub(super) const LONG: [&str; 2] =
+    ["a value of 50,000 appends", "a counter of a million increments among a million others"];
 const LONG_MEMORY_BYTES: u64 = 64 << 20;
 /// Gets whose mean is the warm one.
 const WARM_GETS: u64 = 100;
@@ -275,21 +278,12 @@ fn long(scale: Scale) -> Vec<Part> {
             Step::Reopen(Box::new(base.settings.clone())),
             get("one get, cold", 1),
         ];
-        part(name, "no paper: operands of one key beyond all measure", base, steps)
+        let part = part(name, "no paper: operands of one key beyond all measure", base, steps);
+        part.needing(Need::Files)
     };
     vec![
-        of(
-            "a value of 50,000 appends",
-            list,
-            (Phase::AppendOne, Phase::ReadAppended),
-            scale.count(APPENDS),
-        ),
-        of(
-            "a counter of a million increments among a million others",
-            counter,
-            (Phase::CountHot, Phase::ReadHot),
-            2 * scale.count(INCREMENTS),
-        ),
+        of(LONG[0], list, (Phase::AppendOne, Phase::ReadAppended), scale.count(APPENDS)),
+        of(LONG[1], counter, (Phase::CountHot, Phase::ReadHot), 2 * scale.count(INCREMENTS)),
     ]
 }
 
