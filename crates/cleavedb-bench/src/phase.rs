@@ -95,6 +95,14 @@ pub enum Phase {
     Compact,
     /// Nothing is called: the engine is left to itself until its files change no more.
     Rest,
+    /// One value grows by a short part at its end, as merges.
+    AppendOne,
+    /// That value.
+    ReadAppended,
+    /// One counter is added to, and between any two additions another counter, each of those once.
+    CountHot,
+    /// The one counter.
+    ReadHot,
 }
 
 impl Phase {
@@ -129,7 +137,7 @@ impl Phase {
     ];
 
     /// Phases that only the papers' experiments need; `all` leaves them out.
-    pub const EXPERIMENTS: [Self; 16] = [
+    pub const EXPERIMENTS: [Self; 20] = [
         Self::FillReplace,
         Self::DeleteOnce,
         Self::ReadSeq,
@@ -146,6 +154,10 @@ impl Phase {
         Self::DropKeyspace,
         Self::Compact,
         Self::Rest,
+        Self::AppendOne,
+        Self::ReadAppended,
+        Self::CountHot,
+        Self::ReadHot,
     ];
 
     /// Every phase there is, in the order that the seeds of their choices have.
@@ -210,6 +222,10 @@ impl Phase {
             Self::DropKeyspace => "dropkeyspace",
             Self::Compact => "compact",
             Self::Rest => "rest",
+            Self::AppendOne => "appendone",
+            Self::ReadAppended => "readappended",
+            Self::CountHot => "counthot",
+            Self::ReadHot => "readhot",
         }
     }
 
@@ -260,6 +276,8 @@ impl Phase {
                 | Self::DeleteRange
                 | Self::DropKeyspace
                 | Self::Compact
+                | Self::AppendOne
+                | Self::CountHot
         )
     }
 

@@ -34,6 +34,14 @@ pub struct Tuning {
     pub space_amplification_max: Option<f64>,
     /// Bytes of unflushed log from which memtables are flushed.
     pub replay_bytes_max: Option<u64>,
+    /// Bytes of CleaveDB's cache of combined merge operands; 0 for none.
+    pub delta_cache_bytes: Option<u64>,
+    /// Live bytes from which a bucket of operands is split, in percent of its capacity.
+    pub bucket_split_percent: Option<u64>,
+    /// Whether buckets of operands are split and merged, rather than rewritten only.
+    pub bucket_splits: Option<bool>,
+    /// Whether commits are logged, so that a store that was killed can be recovered.
+    pub journaled: Option<bool>,
     /// Whether scans read values stored apart many at a time.
     pub prefetch: Option<bool>,
     /// Whether merges overwrite parts of values, rather than add to numbers.

@@ -57,6 +57,10 @@ pub enum Step {
     Add(u64),
     /// Read a counter, which may not be there yet.
     GetCounter(u64),
+    /// Append part of this number to the one long value, as a merge.
+    Append(u64),
+    /// Read the one long value.
+    GetAppended,
     /// Read a counter and store it one larger, as two calls.
     AddByPut(u64),
     /// Change a part of an item's value.
@@ -322,6 +326,8 @@ impl Iterator for Generator<'_> {
             Phase::ScanReverse => self.run(index, true),
             Phase::DeleteRandom => Step::Delete(self.choose()),
             Phase::MergeRandom => Step::Add(self.choose()),
+            Phase::AppendOne | Phase::ReadAppended => long_value(phase, index),
+            Phase::CountHot | Phase::ReadHot => hot_counter(phase, index),
             Phase::YcsbA | Phase::YcsbB => {
                 let reads = if phase == Phase::YcsbA { 50 } else { 95 };
                 let (item, read) = (self.choose(), self.chance(reads));
@@ -345,6 +351,20 @@ impl Iterator for Generator<'_> {
             }
         };
         Some(step)
+    }
+}
+
+/// Steps on the one value that grows.
+fn long_value(phase: Phase, index: u64) -> Step {
+    if phase == Phase::AppendOne { Step::Append(index) } else { Step::GetAppended }
+}
+
+/// Steps on the one counter among others.
+fn hot_counter(phase: Phase, index: u64) -> Step {
+    match phase {
+        Phase::ReadHot => Step::GetCounter(0),
+        _ if index.is_multiple_of(2) => Step::Add(0),
+        _ => Step::Add(1 + index / 2),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use cleavedb::sim::Widths;
+use cleavedb::sim::{DeltaWidths, Widths};
 use cleavedb::{Compression, Deltas, Durability, IndexKind, Options, StrategyKind};
 
 use crate::operators;
@@ -73,6 +73,8 @@ pub fn tiny() -> Widths {
         subcompaction_bytes_min: 8 << 10,
         bucket_bytes: 1 << 10,
         buckets_max: 12,
+        deltas: DeltaWidths::default(),
+        journaled: true,
         locator_shard_bits: 1,
         locator_fingerprint_bits: 2,
         locator_window_bits: 12,
@@ -420,6 +422,8 @@ impl Form {
             subcompaction_bytes_min: *random.pick(&[1, 8 << 10, u64::MAX]),
             bucket_bytes: 1 << 10,
             buckets_max: 12,
+            deltas: DeltaWidths::default(),
+            journaled: true,
             locator_shard_bits: 1,
             locator_fingerprint_bits: 2,
             locator_window_bits: 12,
@@ -453,6 +457,11 @@ impl Form {
         if random.chance(1, 3) {
             form.index = IndexKind::Flex;
         }
+        form.widths.deltas = DeltaWidths {
+            cache_bytes: *random.pick(&[None, None, Some(0), Some(4 << 10)]),
+            split_percent: *random.pick(&[80, 80, 10, 90]),
+            splits: random.chance(3, 4),
+        };
         form
     }
 

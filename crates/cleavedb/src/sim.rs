@@ -13,7 +13,7 @@ pub mod tree;
 pub use crate::base::marks::marks;
 #[cfg(feature = "planted")]
 pub use crate::base::planted::plant;
-pub use crate::base::widths::Widths;
+pub use crate::base::widths::{DeltaWidths, Widths};
 pub use crate::io::clock::SimulatedClock;
 pub use crate::io::fault_disk::{CallKind, Fault, FaultDisk, FaultPlan};
 pub use crate::io::memory_disk::{CrashMode, MemoryDisk, Observer};

@@ -44,6 +44,7 @@ fn page(out: &mut Output, stats: &Stats) -> Result<()> {
             values.strategy
         ),
     )?;
+    buckets(out, stats)?;
     memory(out, &stats.memory_bytes)?;
     for keyspace in &stats.keyspaces {
         keyspace_lines(out, keyspace)?;
@@ -67,6 +68,7 @@ fn page(out: &mut Output, stats: &Stats) -> Result<()> {
         ),
     )?;
     value_files(out, stats)?;
+    operands(out, stats)?;
     collection(out, &stats.collection)?;
     for (reason, stall) in &stats.stalls {
         if stall.count > 0 {
@@ -125,6 +127,37 @@ fn value_files(out: &mut Output, stats: &Stats) -> Result<()> {
                 bytes(gc.bytes_moved)
             ),
         )?;
+    }
+    Ok(())
+}
+
+/// What there is of merge operands apart from the index.
+fn buckets(out: &mut Output, stats: &Stats) -> Result<()> {
+    let deltas = &stats.deltas;
+    if deltas.buckets > 0 {
+        let size = bytes(deltas.bytes);
+        row(out, "merge operands", format_args!("{} buckets, {size}", deltas.buckets))?;
+    }
+    Ok(())
+}
+
+/// Reads of buckets, and how many operands gets applied.
+fn operands(out: &mut Output, stats: &Stats) -> Result<()> {
+    let deltas = &stats.deltas;
+    if deltas.cache_hits + deltas.cache_misses > 0 {
+        row(
+            out,
+            "  look-ups of operands",
+            format_args!(
+                "{} from memory, {} not, {} reads",
+                deltas.cache_hits, deltas.cache_misses, deltas.reads
+            ),
+        )?;
+    }
+    let gets = stats.operands_per_get.iter();
+    let gets: Vec<_> = gets.map(|(most, gets)| format!("up to {most}: {gets}")).collect();
+    if !gets.is_empty() {
+        row(out, "  operands, by gets", gets.join(", "))?;
     }
     Ok(())
 }

@@ -156,19 +156,35 @@ fn open_kind(dir: &Path, settings: &Settings, kind: Kind) -> Result<Box<dyn Engi
     Ok(Box::new(Cleave { db, pairs, durability, prefetch, settings }))
 }
 
+/// What of a tuning is no public option, and taken with the feature `widths` only.
+const WIDTHS: [&str; 7] = [
+    "memtable_bytes",
+    "replay_bytes_max",
+    "separated_file_bytes",
+    "delta_cache_bytes",
+    "bucket_split_percent",
+    "bucket_splits",
+    "journaled",
+];
+
 /// Sizes of structures that the public options do not name.
 #[cfg(feature = "widths")]
 fn sized(options: Options, settings: &Settings, takes: &mut Vec<&'static str>) -> Options {
     let tuning = &settings.tuning;
-    let asked = [tuning.memtable_bytes, tuning.replay_bytes_max, tuning.separated_file_bytes];
-    if asked.iter().all(Option::is_none) {
+    let asked = tuning.asked();
+    if !asked.iter().any(|(name, _)| WIDTHS.contains(&name.as_str())) {
         return options;
     }
     let mut widths = cleavedb::sim::Widths::for_budget(settings.memory_budget);
     widths.memtable_bytes = tuning.memtable_bytes.unwrap_or(widths.memtable_bytes);
     widths.replay_bytes_max = tuning.replay_bytes_max.unwrap_or(widths.replay_bytes_max);
     widths.value_segment_bytes = tuning.separated_file_bytes.unwrap_or(widths.value_segment_bytes);
-    takes.extend(["memtable_bytes", "replay_bytes_max", "separated_file_bytes"]);
+    widths.journaled = tuning.journaled.unwrap_or(true);
+    let deltas = &mut widths.deltas;
+    deltas.cache_bytes = tuning.delta_cache_bytes;
+    deltas.split_percent = tuning.bucket_split_percent.unwrap_or(deltas.split_percent);
+    deltas.splits = tuning.bucket_splits.unwrap_or(deltas.splits);
+    takes.extend(WIDTHS);
     options.widths(widths)
 }
 
@@ -180,12 +196,10 @@ fn sized(options: Options, _: &Settings, _: &mut Vec<&'static str>) -> Options {
 
 /// What was asked for and taken, beyond what is printed anyway.
 fn taken(tuning: &Tuning, takes: &[&str]) -> String {
-    let names =
-        ["space_amplification_max", "memtable_bytes", "replay_bytes_max", "separated_file_bytes"];
-    let taken = tuning
-        .asked()
-        .into_iter()
-        .filter(|(name, _)| names.contains(&name.as_str()) && takes.contains(&name.as_str()));
+    let is_shown = |name: &str| {
+        (name == "space_amplification_max" || WIDTHS.contains(&name)) && takes.contains(&name)
+    };
+    let taken = tuning.asked().into_iter().filter(|(name, _)| is_shown(name));
     taken.map(|(name, value)| format!(" {name}={value}")).collect()
 }
 

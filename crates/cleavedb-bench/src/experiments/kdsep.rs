@@ -25,6 +25,22 @@ pub(super) const COUNTED_READ_PERCENT: [u32; 2] = [10, 50];
 pub(super) const EXPONENTS: [f64; 5] = [0.8, 0.9, 0.99, 1.1, 1.2];
 pub(super) const VALUE_BYTES: [u64; 5] = [100, 500, 1_000, 4_000, 8_000];
 pub(super) const PART_BYTES: [usize; 6] = [25, 50, 100, 200, 400, 800];
+/// Exp#8.
+pub(super) const SPLIT_PERCENT: [u64; 6] = [10, 30, 50, 70, 80, 90];
+/// Exp#11.
+pub(super) const WRITE_BUFFER_MIB: [u64; 5] = [1, 2, 4, 8, 16];
+/// Exp#12.
+pub(super) const DELTA_CACHE_MIB: [u64; 7] = [0, 32, 64, 128, 256, 512, 1_024];
+/// Items beside a value or a counter with very many operands, and its operands.
+const LIST_NEIGHBOURS: u64 = 10_000;
+pub(super) const APPENDS: u64 = 50_000;
+pub(super) const INCREMENTS: u64 = 1_000_000;
+/// The parts of these; full size comes at a thousandth already.
+pub(super) const LONG: [&str; 2] =
+    ["a value of 50,000 appends", "a counter of a million increments among a million others"];
+const LONG_MEMORY_BYTES: u64 = 64 << 20;
+/// Gets whose mean is the warm one.
+const WARM_GETS: u64 = 100;
 const PAIR: Pair = Pair { key: 24, value: 1_000 };
 const UP2X_PAIR: Pair = Pair { key: 10, value: 47 };
 
@@ -78,6 +94,8 @@ pub(super) fn experiment(scale: Scale) -> Experiment {
     parts.extend(shapes(scale));
     parts.extend(insides(scale));
     parts.extend(crashes(scale));
+    parts.extend(without_journal(scale));
+    parts.extend(long(scale));
     Experiment {
         name: "kdsep",
         of_paper: true,
@@ -202,27 +220,71 @@ fn shapes(scale: Scale) -> Vec<Part> {
     parts
 }
 
-/// Exp#7, 8, 11, 12: what they vary has no option here; there is the line of the usual sizes.
+/// Exp#7, 8, 11, 12: the parts of the delta store.
 fn insides(scale: Scale) -> Vec<Part> {
-    let rows = [
-        (
-            "Exp#7, splits and merges of buckets",
-            "splits and merges by rewriting only: +55.1/29.4/19.3 %",
-        ),
-        ("Exp#8, split threshold 10-90 %", "no influence; vLogDB has one line"),
-        ("Exp#11, write buffer 1-16 MiB", "within 2.1 %"),
-        (
-            "Exp#12, KD cache 0-1 GiB",
-            "0.802 of vLogDB without a cache, more from 32 MiB on, +68.2 % at 512 MiB",
-        ),
-    ];
     let base = usual(scale);
-    let line = |(name, paper): (&str, &str)| {
+    let varied = |name: String, paper: &str, vary: &dyn Fn(&mut Tuning)| {
+        let mut base = base.clone();
+        vary(&mut base.settings.tuning);
         let step = mixed(&base, Phase::MixMerge, percent(10), scale.count(OPERATIONS));
-        part(name, paper, base.clone(), vec![step])
-            .lacking("what the paper varies has no option here: one line at the usual sizes")
+        part(name, paper, base, vec![step])
     };
-    rows.into_iter().map(line).collect()
+    let mut parts = Vec::new();
+    for (name, splits) in [("splits and merges", true), ("rewriting only", false)] {
+        let paper = "splits and merges by rewriting only: +55.1/29.4/19.3 %";
+        let vary = |tuning: &mut Tuning| tuning.bucket_splits = Some(splits);
+        parts.push(varied(format!("Exp#7, {name}"), paper, &vary).needing(Need::Widths));
+    }
+    for percent in SPLIT_PERCENT {
+        let vary = |tuning: &mut Tuning| tuning.bucket_split_percent = Some(percent);
+        let part = varied(format!("Exp#8, split at {percent} %"), "no influence", &vary);
+        let part = part.at("Exp#8, split threshold", "% of a bucket", percent as f64);
+        parts.push(part.needing(Need::Widths));
+    }
+    for buffer in WRITE_BUFFER_MIB {
+        let vary = |tuning: &mut Tuning| tuning.memtable_bytes = Some(buffer << 20);
+        let paper = "within 2.1 %; here the memtable is the write buffer";
+        let part = varied(format!("Exp#11, write buffer {buffer} MiB"), paper, &vary);
+        parts.push(part.at("Exp#11, write buffer", "MiB", buffer as f64));
+    }
+    for cache in DELTA_CACHE_MIB {
+        let vary = |tuning: &mut Tuning| tuning.delta_cache_bytes = Some(scale.times(cache << 20));
+        let paper = "0.802 of vLogDB without a cache, more from 32 MiB on, +68.2 % at 512 MiB";
+        let part = varied(format!("Exp#12, delta cache {cache} MiB"), paper, &vary);
+        let part = part.at("Exp#12, delta cache", "MiB, before scaling", cache as f64);
+        parts.push(part.needing(Need::Widths));
+    }
+    parts
+}
+
+/// One value of very many appends, and one counter of very many increments among others: what a
+/// get of it takes, with all caches filled and just after opening. As large as here from a factor
+/// of a thousandth on.
+fn long(scale: Scale) -> Vec<Part> {
+    let scale = Scale((scale.factor() * 1_000.0).min(1.0));
+    let mut list = base(scale, PAIR, scale.count(LIST_NEIGHBOURS));
+    list.settings.memory_budget = LONG_MEMORY_BYTES;
+    list.settings.tuning.memtable_bytes = None;
+    let mut counter = list.clone();
+    counter.settings.tuning.merges_parts = false;
+    let of = |name: &str, base: Plan, (write, read): (Phase, Phase), operations: u64| {
+        let get = |label: &str, operations| {
+            let operations = Some(operations);
+            Step::run(label, Plan { phases: vec![read], operations, ..base.clone() })
+        };
+        let steps = vec![
+            Step::operations(&base, write, operations),
+            get("gets, warm", WARM_GETS),
+            Step::Reopen(Box::new(base.settings.clone())),
+            get("one get, cold", 1),
+        ];
+        let part = part(name, "no paper: operands of one key beyond all measure", base, steps);
+        part.needing(Need::Files)
+    };
+    vec![
+        of(LONG[0], list, (Phase::AppendOne, Phase::ReadAppended), scale.count(APPENDS)),
+        of(LONG[1], counter, (Phase::CountHot, Phase::ReadHot), 2 * scale.count(INCREMENTS)),
+    ]
 }
 
 /// The four workloads of Exp#9 and Exp#10: shares of reads and puts in thousandths.
@@ -247,7 +309,24 @@ fn crashes(scale: Scale) -> Vec<Part> {
             steps,
         )
         .needing(Need::Files)
-        .lacking("running without recovery (Exp#9): no engine here can switch it off")
+    };
+    CRASH_MIXES.into_iter().map(part).collect()
+}
+
+/// The other side of Exp#9: the same workloads without a log, so that nothing could be recovered.
+fn without_journal(scale: Scale) -> Vec<Part> {
+    let mut base = usual(scale);
+    base.settings.tuning.journaled = Some(false);
+    let part = |(name, read_permille, put_permille): (&str, u32, u32)| {
+        let mix = Mix { read_permille, put_permille, ..Mix::default() };
+        let steps = vec![mixed(&base, Phase::MixMerge, mix, scale.count(OPERATIONS))];
+        part(
+            format!("Exp#9, {name} without a log"),
+            "what being able to recover costs: by the part of the same workload with a log",
+            base.clone(),
+            steps,
+        )
+        .needing(Need::Widths)
     };
     CRASH_MIXES.into_iter().map(part).collect()
 }

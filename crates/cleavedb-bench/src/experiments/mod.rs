@@ -184,6 +184,8 @@ pub enum Need {
     Unbounded,
     /// Keyspaces that can be dropped.
     Keyspaces,
+    /// What only a build with the feature `widths` sets, of CleaveDB alone.
+    Widths,
 }
 
 /// Where a part stands among others that differ in one figure: they make a curve.
@@ -309,12 +311,15 @@ impl Part {
             }
             Need::Unbounded if is_cleavedb => Some("its bounds are parts of their own"),
             Need::Keyspaces if !is_cleavedb => Some("no keyspace that could be dropped"),
+            Need::Widths if !is_cleavedb => Some("what varies is CleaveDB's own"),
+            Need::Widths if !cfg!(feature = "widths") => Some("a build without `widths`"),
             Need::Files
             | Need::CleaningOff
             | Need::CleaningLate
             | Need::SpaceBound
             | Need::Unbounded
-            | Need::Keyspaces => None,
+            | Need::Keyspaces
+            | Need::Widths => None,
         })
     }
 }

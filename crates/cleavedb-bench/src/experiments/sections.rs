@@ -36,6 +36,11 @@ pub(super) fn markdown(results: &[PartResult]) -> String {
             cleaning,
         ),
         (
+            "Gets of one key with very many operands",
+            "| part | step | engine | ms each |\n|---|---|---|---:|\n",
+            many_operands,
+        ),
+        (
             "Longest calls",
             "| part | step | engine | p99.9 us | p99.99 us | longest ms \
              | long calls and reasons |\n\
@@ -71,6 +76,18 @@ fn runs(result: &PartResult) -> impl Iterator<Item = Run<'_>> {
         let data_bytes = result.part.data_bytes() as f64;
         Some(Run { part: &result.part.name, engine, data_bytes, phases })
     })
+}
+
+/// Gets of the one value or counter that was merged into without end.
+fn many_operands(run: &Run<'_>) -> String {
+    let mut out = String::new();
+    for (label, figures) in &run.phases {
+        if matches!(phase_of(figures), Some(Phase::ReadAppended | Phase::ReadHot)) {
+            let ms = at(figures, "/latency_us/mean").map(|us| us / 1_000.0);
+            let _ = writeln!(out, "| {} | {label} | {} | {} |", run.part, run.engine, shown(ms));
+        }
+    }
+    out
 }
 
 fn phase_of(figures: &Value) -> Option<Phase> {

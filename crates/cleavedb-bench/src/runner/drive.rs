@@ -11,6 +11,10 @@ use crate::phase::Phase;
 use crate::runner::{Outcome, Plan, Progress, pair_bytes};
 use crate::workload::{Generator, Step};
 
+/// Bytes of an append to the one long value: 50,000 of them are less than what a patch may make of
+/// a short value.
+const APPENDED_BYTES: usize = 20;
+
 /// Steps between two looks at the shared state.
 const STEPS_BETWEEN_LOOKS: u64 = 64;
 
@@ -138,6 +142,8 @@ impl<'a> Driver<'a> {
                 self.get_counter(&self.data.short_counter_key(item))
             }
             Step::GetCounter(item) => self.get_counter(&self.data.counter_key(item)),
+            Step::Append(number) => self.append(number),
+            Step::GetAppended => self.get_appended(),
             Step::ChangePart { item, version, part, merged } => {
                 self.change_part(item, version, part, merged)
             }
@@ -257,6 +263,28 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
+    /// Appends to the one long value; never two threads at a time.
+    fn append(&mut self, number: u64) -> Result<()> {
+        let key = self.data.counter_key(0);
+        let place = number as usize * APPENDED_BYTES;
+        self.engine.merge_part(&key, place, &appended(number))?;
+        self.wrote((KEY_BYTES + APPENDED_BYTES) as u64)
+    }
+
+    fn get_appended(&mut self) -> Result<()> {
+        let key = self.data.counter_key(0);
+        let (mut right, mut bytes) = (true, KEY_BYTES as u64);
+        let found = self.engine.get(&key, &mut |value| {
+            let parts = value.chunks(APPENDED_BYTES).zip(0..);
+            right = parts.into_iter().all(|(part, number)| part == appended(number));
+            bytes = pair_bytes(value);
+        })?;
+        check(right && found, &key)?;
+        self.outcome.found += 1;
+        self.done(1, bytes);
+        Ok(())
+    }
+
     fn scan(&mut self, item: u64, limit: usize, reverse: bool) -> Result<()> {
         let from = self.data.key(item);
         let data = self.data;
@@ -357,4 +385,11 @@ fn check(right: bool, key: &[u8]) -> Result<()> {
         return Ok(());
     }
     bail!("wrong answer at key {}: not a value of this key, or out of order", key.escape_ascii())
+}
+
+/// What the append of this number writes.
+fn appended(number: u64) -> [u8; APPENDED_BYTES] {
+    let mut part = [b'a'; APPENDED_BYTES];
+    part.iter_mut().zip(number.to_le_bytes()).for_each(|(to, from)| *to = from);
+    part
 }

@@ -40,6 +40,10 @@ fn one_seed_one_sequence() {
                 | Phase::DropKeyspace
                 | Phase::Compact
                 | Phase::Rest
+                | Phase::AppendOne
+                | Phase::ReadAppended
+                | Phase::CountHot
+                | Phase::ReadHot
         );
         if !same && !phase.is_bare() {
             assert_ne!(other, again, "{phase}");

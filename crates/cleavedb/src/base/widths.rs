@@ -49,6 +49,11 @@ pub struct Widths {
     pub bucket_bytes: u64,
     /// Buckets there may be before their operands are applied to the values.
     pub buckets_max: usize,
+    /// What experiments vary of the delta store.
+    pub deltas: DeltaWidths,
+    /// Whether commits are logged. Without, what is not flushed is lost however the database ends,
+    /// and it may not open again: for measurements of what being able to recover costs.
+    pub journaled: bool,
     /// Shards of the locator, as a power of two: 1 to 6.
     pub locator_shard_bits: u32,
     /// Bits of a key's hash that an entry of the locator tells keys apart by, beside those that say
@@ -56,6 +61,24 @@ pub struct Widths {
     pub locator_fingerprint_bits: u32,
     /// Bits of a container's number in an entry of the locator: at most 20.
     pub locator_window_bits: u32,
+}
+
+/// What experiments vary of the delta store; the usual values are those of [`Default`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeltaWidths {
+    /// Bytes of the delta cache; `None`: a sixteenth of the memory budget.
+    pub cache_bytes: Option<u64>,
+    /// Live bytes from which a bucket is split, in percent of its capacity.
+    pub split_percent: u64,
+    /// Whether buckets are split and merged; otherwise there are those of the first flush, and what
+    /// they have no room for is applied to the values.
+    pub splits: bool,
+}
+
+impl Default for DeltaWidths {
+    fn default() -> Self {
+        Self { cache_bytes: None, split_percent: 80, splits: true }
+    }
 }
 
 impl Widths {
@@ -88,6 +111,8 @@ impl Widths {
             subcompaction_bytes_min: 64 << 20,
             bucket_bytes: 256 << 10,
             buckets_max: 32 << 10,
+            deltas: DeltaWidths::default(),
+            journaled: true,
             locator_shard_bits: 6,
             locator_fingerprint_bits: 15,
             locator_window_bits: 20,

@@ -160,7 +160,8 @@ pub struct DeltaStats {
     pub loads: u64,
     /// Of a page of a sorted part: at most one a look-up.
     pub page_reads: u64,
-    /// Of an unsorted part, or of some of it: at most one a look-up.
+    /// Of some of an unsorted part: one a look-up, more where what has the key lies far apart, and
+    /// none where index and filters had to be read, for they bring it along.
     pub unsorted_reads: u64,
 }
 
@@ -319,6 +320,10 @@ pub struct Stats {
     pub values: ValueStats,
     /// Buckets of merge operands.
     pub deltas: DeltaStats,
+    /// Gets since open by how many merge operands each applied to its value: those of one, of 2, of
+    /// up to 4, of up to 8 and so on. What flushes and the delta cache have combined is one; gets
+    /// of values without operands are not counted.
+    pub operands_per_get: BTreeMap<u64, u64>,
     /// Garbage collection of value files.
     pub collection: CollectionStats,
     /// Block cache.
@@ -404,6 +409,7 @@ impl Stats {
             keyspaces: keyspaces.into_iter().map(|(keyspace, _)| keyspace).collect(),
             values,
             deltas,
+            operands_per_get: engine.metrics.operands.counts().collect(),
             collection: collection::collection_of(engine),
             cache,
             stalls: stalls_of(engine),

@@ -17,6 +17,7 @@ use crate::base::merge_operator::SharedOperator;
 use crate::base::merge_operator::combine::combine_operands;
 use crate::base::sync::Arc;
 use crate::base::sync::figures::{AtomicU64, Ordering};
+use crate::base::value::Value;
 use crate::deltas::bucket::reader::{Asked, KeyDeltas};
 use crate::deltas::bucket::{Bucket, BucketInfo};
 use crate::deltas::record::{Bound, OPERAND_BYTES_MAX, OwnedBound};
@@ -25,6 +26,8 @@ use crate::deltas::record::{Bound, OPERAND_BYTES_MAX, OwnedBound};
 const ENTRY_OVERHEAD_BYTES: u64 = 96;
 /// Typical entry, from which their number is estimated.
 const TYPICAL_BYTES: u64 = 256;
+/// What an operand may keep in memory beside twice its length.
+const SLACK_BYTES: usize = 64;
 /// Smallest shard.
 const SHARD_BYTES_MIN: u64 = 256 << 10;
 /// Most shards.
@@ -116,7 +119,7 @@ impl DeltaCache {
         if asked.snapshot < applied_seq {
             return found;
         }
-        let deltas = combined(asked.bound.key, found, operator);
+        let deltas = compact(combined(asked.bound.key, found, operator));
         let entry = Arc::new(Entry { file, bytes, deltas: deltas.clone() });
         self.cache.insert(asked.bound.to_owned(), entry);
         deltas
@@ -183,6 +186,18 @@ fn combined(key: &[u8], found: KeyDeltas, operator: Option<&SharedOperator>) -> 
     }
     combined.reverse();
     KeyDeltas { operands: combined, anchor, elsewhere }
+}
+
+/// The same operands, none of which keeps much more in memory than its own bytes: a page for a few
+/// of them would leave the cache room for few keys.
+fn compact(mut found: KeyDeltas) -> KeyDeltas {
+    for (_, operand) in &mut found.operands {
+        if operand.held_bytes() > 2 * operand.len() + SLACK_BYTES {
+            *operand = Value::copy_from(operand);
+        }
+    }
+    found.operands.shrink_to_fit();
+    found
 }
 
 #[cfg(test)]

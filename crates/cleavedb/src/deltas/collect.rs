@@ -23,13 +23,23 @@ pub(crate) struct Limits {
     pub(crate) capacity_bytes: u64,
     /// Most buckets; one for each `capacity_bytes` of the budget on disk.
     pub(crate) buckets_max: usize,
+    /// Live bytes from which a bucket is split, in percent of its capacity: 80, so that what is
+    /// appended pays for the next collection.
+    pub(crate) split_percent: u64,
+    /// Whether buckets are split and merged.
+    pub(crate) splits: bool,
 }
 
 impl Limits {
-    /// Bytes of live groups up to which they are one bucket: 80 % of the capacity, so that what is
-    /// appended pays for the next collection.
+    /// The usual ones for buckets of this size.
+    #[cfg(test)]
+    pub(crate) const fn of(capacity_bytes: u64, buckets_max: usize) -> Self {
+        Self { capacity_bytes, buckets_max, split_percent: 80, splits: true }
+    }
+
+    /// Bytes of live groups up to which they are one bucket.
     pub(crate) fn split_bytes(&self) -> u64 {
-        self.capacity_bytes / 5 * 4
+        (self.capacity_bytes * self.split_percent / 100).max(1)
     }
 
     /// Bytes up to which two neighbours are merged: half the capacity, far from being split again.
@@ -72,6 +82,8 @@ pub(crate) fn outcome(
     let target = match (others, total > limits.split_bytes()) {
         (0, _) => limits.initial_bytes(),
         (_, false) => limits.split_bytes(),
+        // What does not fit stays apart until it has been folded.
+        (_, true) if !limits.splits => limits.capacity_bytes,
         // Equal parts, each half a bucket or a little more.
         (_, true) => total / (total / (limits.capacity_bytes / 2).max(1)).max(2) + 1,
     };
@@ -82,7 +94,8 @@ pub(crate) fn outcome(
     if !may_fold {
         return Outcome { parts, fold: Vec::new() };
     }
-    if others + parts.len() > limits.buckets_max && parts.len() > 1 {
+    let is_room = others + parts.len() <= limits.buckets_max && (limits.splits || others == 0);
+    if !is_room && parts.len() > 1 {
         return Outcome { parts: Vec::new(), fold: (0..key_bytes.len()).collect() };
     }
     let is_long = |&number: &usize| {
@@ -115,7 +128,7 @@ pub(crate) fn pick_merge(
     is_fresh: impl Fn(usize) -> bool,
     limits: &Limits,
 ) -> Option<usize> {
-    if bucket_bytes.len() + 2 <= limits.buckets_max {
+    if bucket_bytes.len() + 2 <= limits.buckets_max || !limits.splits {
         return None;
     }
     let pairs = bucket_bytes.windows(2).enumerate();

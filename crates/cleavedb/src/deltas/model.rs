@@ -34,7 +34,7 @@ mod world;
 use world::{History, Index, Op, Operation, Shown};
 
 /// Sizes that make buckets split, merge and fold within a few flushes.
-const LIMITS: Limits = Limits { capacity_bytes: 1500, buckets_max: 7 };
+const LIMITS: Limits = Limits::of(1500, 7);
 
 /// What happened, so that the test can show that it did.
 #[derive(Debug, Default)]

@@ -217,12 +217,17 @@ impl<'a> Groups<'a> {
         Ok(Some(Group { bound, records }))
     }
 
-    /// The group of this key, if there is one.
-    pub(crate) fn find(mut self, wanted: Bound<'_>) -> Result<Option<Group<'a>>> {
-        while let Some(group) = self.next_group()? {
-            match group.bound.cmp(&wanted) {
+    /// The group of this key, if there is one. Whoever made the bytes' checksum has proved that the
+    /// keys ascend; this goes by it.
+    pub(crate) fn find(self, wanted: Bound<'_>) -> Result<Option<Group<'a>>> {
+        let mut reader = self.reader;
+        while !reader.is_empty() {
+            let (keyspace, key) = (KeyspaceId(reader.varint_u32()?), reader.bytes()?);
+            let records = reader.bytes()?;
+            let bound = Bound { keyspace, key };
+            match bound.cmp(&wanted) {
                 std::cmp::Ordering::Less => {}
-                std::cmp::Ordering::Equal => return Ok(Some(group)),
+                std::cmp::Ordering::Equal => return Ok(Some(Group { bound, records })),
                 std::cmp::Ordering::Greater => break,
             }
         }
@@ -298,14 +303,20 @@ impl GroupTotals {
     pub(crate) fn of(bytes: &[u8], mut seen: impl FnMut(Bound<'_>) -> Result<()>) -> Result<Self> {
         let (mut totals, mut groups) = (Self::default(), Groups::new(bytes));
         while let Some(group) = groups.next_group()? {
-            totals.groups += 1;
             seen(group.bound)?;
-            let mut records = group.records();
-            while let Some(record) = records.next_record()? {
-                totals.add(record.seq);
-            }
+            totals.add_group(&group)?;
         }
         Ok(totals)
+    }
+
+    /// Counts a key and its records, and proves them.
+    pub(crate) fn add_group(&mut self, group: &Group<'_>) -> Result<()> {
+        self.groups += 1;
+        let mut records = group.records();
+        while let Some(record) = records.next_record()? {
+            self.add(record.seq);
+        }
+        Ok(())
     }
 }
 

@@ -99,8 +99,13 @@ impl DeltaStore {
         let directory = described.map_err(|error| error.in_file(&values.dir))?.settle();
         Ok(Arc::new(Self {
             context,
-            cache: DeltaCache::new(budget / CACHE_BUDGET_PART),
-            limits: Limits { capacity_bytes: widths.bucket_bytes, buckets_max: widths.buckets_max },
+            cache: DeltaCache::new(widths.deltas.cache_bytes.unwrap_or(budget / CACHE_BUDGET_PART)),
+            limits: Limits {
+                capacity_bytes: widths.bucket_bytes,
+                buckets_max: widths.buckets_max,
+                split_percent: widths.deltas.split_percent,
+                splits: widths.deltas.splits,
+            },
             loaded_bytes_max: budget / LOADED_BUDGET_PART,
             collection_due: AtomicBool::new(directory.len() > 0),
             directory: ArcSwap::from_pointee(directory),

@@ -270,6 +270,10 @@ impl Engine {
         group: &Group<'_>,
     ) -> Result<Option<GroupPlace>> {
         let lane = self.lane(id);
+        if id == LaneId::Journal && !self.widths.journaled {
+            self.logs.set_appended(group.last_seq, 0);
+            return Ok(None);
+        }
         let durable = self.logs.synced_seq();
         let mut guard = lane.writer.lock();
         let open = guard.as_mut().ok_or_else(no_segment)?;

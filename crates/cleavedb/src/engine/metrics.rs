@@ -143,6 +143,33 @@ fn upper_bound_of(bucket: usize) -> u64 {
     ((8 + within + 1) << (power - 3)) - 1
 }
 
+/// Buckets of [`OperandCounts`]: the last one has all from 2^31 on.
+const OPERAND_BUCKETS: usize = 32;
+
+/// How many operands reads applied to a value: a bucket a power of two, of those up to it and above
+/// the one before.
+#[derive(Debug, Default)]
+pub(crate) struct OperandCounts {
+    reads: [AtomicU64; OPERAND_BUCKETS],
+}
+
+impl OperandCounts {
+    /// Counts a read that applied some.
+    pub(crate) fn record(&self, operands: usize) {
+        let bucket = operands.next_power_of_two().trailing_zeros() as usize;
+        if let Some(reads) = self.reads.get(bucket.min(OPERAND_BUCKETS - 1)) {
+            reads.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The bounds of the buckets that are not empty, ascending, with the reads in them.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
+        let counts = self.reads.iter().enumerate();
+        let counts = counts.map(|(bucket, reads)| (1 << bucket, reads.load(Ordering::Relaxed)));
+        counts.filter(|(_, reads)| *reads > 0)
+    }
+}
+
 /// All counters of one database.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -171,6 +198,8 @@ pub(crate) struct Metrics {
     pub(crate) values_unused: AtomicU64,
     /// Gets, for read amplification.
     pub(crate) gets: AtomicU64,
+    /// Operands that gets applied to values.
+    pub(crate) operands: OperandCounts,
     /// Compactions running now.
     pub(crate) compactions_running: AtomicU64,
     /// Most compactions that ever ran at once.

@@ -121,7 +121,7 @@ impl Engine {
         let is_base = lookup.found.as_ref().map(|found| found.seq) == base;
         let value = if is_base { read? } else { None };
         base_of(lookup, key)?;
-        fold(lookup, key, value, keyspace.operator.as_ref())
+        self.fold(lookup, key, value, keyspace.operator.as_ref())
     }
 
     /// The value that a lookup's operands apply to.
@@ -152,7 +152,7 @@ impl Engine {
         lookup: &Lookup,
     ) -> Result<Option<Value>> {
         let base = self.base_value(view, keyspace, key, lookup)?;
-        fold(lookup, key, base, keyspace.operator.as_ref())
+        self.fold(lookup, key, base, keyspace.operator.as_ref())
     }
 
     /// The value of `key` at `snapshot`, or now, to be read piece by piece.
@@ -288,9 +288,28 @@ impl Engine {
                 Base::Inline(value) => Some(value.clone()),
                 Base::Absent => None,
             };
-            fold(&lookup, key, base, operator)
+            self.fold(&lookup, key, base, operator)
         };
         lookups.into_iter().map(value_of).collect()
+    }
+
+    /// Folds the operands that a lookup met into its base: the value a user sees.
+    fn fold(
+        &self,
+        lookup: &Lookup,
+        key: &[u8],
+        base: Option<Value>,
+        operator: Option<&SharedOperator>,
+    ) -> Result<Option<Value>> {
+        if lookup.operands.is_empty() {
+            return Ok(base);
+        }
+        self.metrics.operands.record(lookup.operands.len());
+        let operator = operator.ok_or_else(|| missing_operator(key))?;
+        let operands: Vec<&[u8]> =
+            lookup.operands.iter().rev().map(|(_, operand)| operand.as_bytes()).collect();
+        let value = full_merge(operator.as_ref(), key, base.as_deref(), &operands)?;
+        Ok(Some(Value::from(value)))
     }
 
     /// Reads go on after a failure, but not after close or on a dropped keyspace.
@@ -373,22 +392,6 @@ fn base_of<'a>(lookup: &'a Lookup, key: &[u8]) -> Result<Base<'a>> {
         Kind::Delete | Kind::RangeDelete => Ok(Base::Absent),
         other => Err(unsupported_kind(other)),
     }
-}
-
-/// Folds the operands that a lookup met into its base: the value a user sees.
-fn fold(
-    lookup: &Lookup,
-    key: &[u8],
-    base: Option<Value>,
-    operator: Option<&SharedOperator>,
-) -> Result<Option<Value>> {
-    if lookup.operands.is_empty() {
-        return Ok(base);
-    }
-    let operator = operator.ok_or_else(|| missing_operator(key))?;
-    let operands: Vec<&[u8]> =
-        lookup.operands.iter().rev().map(|(_, operand)| operand.as_bytes()).collect();
-    full_merge(operator.as_ref(), key, base.as_deref(), &operands).map(|v| Some(Value::from(v)))
 }
 
 /// A kind that no strategy of this build makes.

@@ -17,6 +17,10 @@ pub(crate) enum Priority {
 /// One piece of background work. It must not panic; errors go into the engine's shared state.
 pub(crate) type Step = Box<dyn FnOnce() + Send>;
 
+/// Waits for the device that go on at once: what is synced together takes one commit of the file
+/// system's own journal instead of one each, and a device serves several flushes at a time.
+pub(crate) const WAITS_MAX: usize = 8;
+
 /// Runs background steps.
 pub(crate) trait Executor: Send + Sync + 'static {
     /// Queues a step. After [`Executor::shutdown`] steps are dropped unrun.
@@ -31,6 +35,11 @@ pub(crate) trait Executor: Send + Sync + 'static {
     /// threads, one after another (in seeded order) in the stepper. A part's panic is passed on
     /// to the caller; with threads, once all other parts are done.
     fn fork_join<'a>(&self, parts: Vec<Box<dyn FnOnce() + Send + 'a>>);
+    /// The same for up to [`WAITS_MAX`] parts that wait for the device rather than compute, as
+    /// syncs do: all at once, however few processors there are.
+    fn fork_join_waits<'a>(&self, parts: Vec<Box<dyn FnOnce() + Send + 'a>>) {
+        self.fork_join(parts);
+    }
     /// Number of compaction-class steps that may run at once.
     fn parallelism(&self) -> usize;
     /// Stops taking steps and waits for running ones.

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::base::sync::thread::{self, JoinHandle};
 use crate::base::sync::{Arc, Condvar, Mutex};
-use crate::io::executor::{Executor, Priority, Step};
+use crate::io::executor::{Executor, Priority, Step, WAITS_MAX};
 
 /// Threads that run background steps. Dropping the pool shuts it down.
 pub(crate) struct ThreadPool {
@@ -152,28 +152,11 @@ impl Executor for ThreadPool {
     /// Helpers are started for the occasion: parts are long (sub-compactions), and borrowing
     /// pool workers could wait behind the very step that forks.
     fn fork_join<'a>(&self, parts: Vec<Box<dyn FnOnce() + Send + 'a>>) {
-        let helpers = parts.len().min(self.threads).saturating_sub(1);
-        let parts = Mutex::new(parts.into_iter());
-        let panics = Mutex::new(Vec::new());
-        let run = || {
-            loop {
-                let next = parts.lock().next();
-                let Some(part) = next else { return };
-                if let Err(payload) = catch_unwind(AssertUnwindSafe(part)) {
-                    panics.lock().push(payload);
-                }
-            }
-        };
-        thread::scope(|scope| {
-            for number in 0..helpers {
-                // Refused a thread: this one does the work.
-                let _ = thread::spawn_scoped(scope, &format!("cleave-part-{number}"), run);
-            }
-            run();
-        });
-        if let Some(payload) = panics.into_inner().pop() {
-            resume_unwind(payload);
-        }
+        run_parts(parts, self.threads);
+    }
+
+    fn fork_join_waits<'a>(&self, parts: Vec<Box<dyn FnOnce() + Send + 'a>>) {
+        run_parts(parts, WAITS_MAX);
     }
 
     fn parallelism(&self) -> usize {
@@ -195,6 +178,32 @@ impl Executor for ThreadPool {
                 let _ = worker.join();
             }
         }
+    }
+}
+
+/// Runs all parts on the caller's thread and helpers, so many threads in all.
+fn run_parts<'a>(parts: Vec<Box<dyn FnOnce() + Send + 'a>>, threads: usize) {
+    let helpers = parts.len().min(threads).saturating_sub(1);
+    let parts = Mutex::new(parts.into_iter());
+    let panics = Mutex::new(Vec::new());
+    let run = || {
+        loop {
+            let next = parts.lock().next();
+            let Some(part) = next else { return };
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(part)) {
+                panics.lock().push(payload);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for number in 0..helpers {
+            // Refused a thread: this one does the work.
+            let _ = thread::spawn_scoped(scope, &format!("cleave-part-{number}"), run);
+        }
+        run();
+    });
+    if let Some(payload) = panics.into_inner().pop() {
+        resume_unwind(payload);
     }
 }
 

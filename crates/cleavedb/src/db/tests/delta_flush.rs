@@ -6,7 +6,8 @@ use super::collection::assert_sound;
 use super::deltas::{assert_shows, buckets, entries, key, lists, merge, open};
 use super::novkv::{files_of, try_open};
 use super::*;
-use crate::io::executor::{Executor, Priority, SharedExecutor, Step};
+use crate::base::widths::Widths;
+use crate::io::executor::{Executor, Priority, SharedExecutor, Step, WAITS_MAX};
 
 #[test]
 fn operands_upon_a_put_of_the_same_memtable_leave_no_delta() {
@@ -92,6 +93,7 @@ fn a_snapshot_between_put_and_merge_keeps_them_apart() {
 struct Dividing {
     inner: SharedExecutor,
     most: std::sync::Arc<AtomicUsize>,
+    most_waits: std::sync::Arc<AtomicUsize>,
 }
 
 impl Executor for Dividing {
@@ -106,12 +108,11 @@ impl Executor for Dividing {
     }
     fn fork_join<'a>(&self, parts: Vec<Box<dyn FnOnce() + Send + 'a>>) {
         self.most.fetch_max(parts.len(), Ordering::Relaxed);
-        // At the same time, as threads would.
-        std::thread::scope(|scope| {
-            for part in parts {
-                scope.spawn(part);
-            }
-        });
+        at_once(parts);
+    }
+    fn fork_join_waits<'a>(&self, parts: Vec<Box<dyn FnOnce() + Send + 'a>>) {
+        self.most_waits.fetch_max(parts.len(), Ordering::Relaxed);
+        at_once(parts);
     }
     fn parallelism(&self) -> usize {
         4
@@ -121,12 +122,24 @@ impl Executor for Dividing {
     }
 }
 
+/// At the same time, as threads would.
+fn at_once<'a>(parts: Vec<Box<dyn FnOnce() + Send + 'a>>) {
+    std::thread::scope(|scope| {
+        for part in parts {
+            scope.spawn(part);
+        }
+    });
+}
+
 #[test]
 fn buckets_are_written_side_by_side() {
     let disk = MemoryDisk::new();
     let mut io = world(&disk);
-    let most = std::sync::Arc::new(AtomicUsize::new(0));
-    io.executor = Arc::new(Dividing { inner: io.executor.clone(), most: most.clone() });
+    let (most, most_waits) =
+        <(std::sync::Arc<AtomicUsize>, std::sync::Arc<AtomicUsize>)>::default();
+    let inner = io.executor.clone();
+    let dividing = Dividing { inner, most: most.clone(), most_waits: most_waits.clone() };
+    io.executor = Arc::new(dividing);
     let db = try_open(io, small(), buckets()).unwrap();
     let keyspace = lists(&db);
     for round in 0..9 {
@@ -135,9 +148,42 @@ fn buckets_are_written_side_by_side() {
     }
     db.wait_idle().unwrap();
     assert_eq!(most.load(Ordering::Relaxed), 4, "as many at a time as there are threads");
+    assert_eq!(most_waits.load(Ordering::Relaxed), WAITS_MAX, "more wait for the device");
     assert!(files_of(&disk, "dlt").len() > 8);
     let wanted: Vec<(u64, &str)> = (0..300).map(|number| (number, "0,1,2,3,4,5,6,7,8")).collect();
     assert_shows(&keyspace, &wanted);
+    assert_sound(&db);
+}
+
+#[test]
+fn the_log_of_operands_is_bounded_by_flushes() {
+    let disk = MemoryDisk::new();
+    let bound = 16_u64 << 10;
+    let widths = Widths {
+        memtable_bytes: 1 << 30,
+        journal_segment_bytes: 4 << 10,
+        replay_bytes_max: bound,
+        ..buckets()
+    };
+    let db = try_open(world(&disk), small(), widths).unwrap();
+    let keyspace = lists(&db);
+    let mut most = 0;
+    for round in 0..40 {
+        merge(&keyspace, 0..100, round);
+        db.wait_idle().unwrap();
+        let logs = disk.files().into_iter();
+        let logs = logs.filter(|(path, _)| path.extension().is_some_and(|e| e == "log"));
+        let bytes: u64 = logs.map(|(path, _)| disk.contents(&path).len() as u64).sum();
+        most = most.max(bytes);
+    }
+    let stats = db.stats();
+    let logged = stats.bytes_written.get("journal").copied().unwrap_or(0);
+    println!("{logged} bytes logged, {most} of them there at a time");
+    assert!(stats.events.flushes >= logged / bound / 2, "{} flushes", stats.events.flushes);
+    assert!(logged > 5 * bound && most < 3 * bound, "{most} bytes of log, bound {bound}");
+    let rounds: Vec<String> = (0..40).map(|round| round.to_string()).collect();
+    let all = rounds.join(",");
+    assert_shows(&keyspace, &(0..100).map(|number| (number, all.as_str())).collect::<Vec<_>>());
     assert_sound(&db);
 }
 

@@ -7,7 +7,7 @@ use crate::base::codec::{Reader, varint_len};
 use crate::base::entry::{FileId, Seq};
 use crate::deltas::bucket::format::{
     CHUNK_FIXED_BYTES, CRC_BYTES, Chunk, HEADER_BYTES, HEADER_CRC_AT, HEADER_PAGES_END_AT,
-    HEADER_UUID_AT, HEADER_ZEROS, Header, Meta, stated_bytes,
+    HEADER_UUID_AT, HEADER_ZEROS, Header, Meta, Reading, stated_bytes,
 };
 use crate::deltas::ranges::RangeAnchor;
 use crate::deltas::record::{Bound, DeltaKind, Groups, Records};
@@ -128,7 +128,8 @@ fn dump_ranges(lines: &mut Annotator<'_>, ranges: &[RangeAnchor]) {
 fn dump_chunks(lines: &mut Annotator<'_>, seed: u32, mut link: u32, hash: KeyedHash) {
     while !lines.rest().is_empty() {
         let place = (seed, lines.offset(), link);
-        let chunk = match Chunk::decode(lines.rest(), place, hash) {
+        let reading = Reading { hash, piece_bytes: usize::MAX };
+        let chunk = match Chunk::decode(lines.rest(), place, reading) {
             Ok(chunk) => chunk,
             Err(error) => {
                 lines.note(format_args!("no chunk: {error}"));

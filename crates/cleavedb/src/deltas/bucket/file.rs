@@ -15,12 +15,17 @@ use crate::base::obsolete::ObsoleteFiles;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::sync::figures::AtomicU64;
 use crate::base::sync::{Arc, ArcSwap};
+use crate::deltas::bucket::format::Reading;
 use crate::io::disk::OpenMode;
 use crate::io::{DiskFile, Io, Purpose};
 use crate::values::file::{OpenFiles, Slot};
 
 /// Bytes of a page of the sorted part, one key with more of its own excepted.
 pub(crate) const PAGE_BYTES: usize = 4 << 10;
+
+/// Pieces of a chunk that have the bytes of a page: a look-up walks over one, and memory holds a
+/// bound for each.
+const PIECES_A_PAGE: usize = 4;
 
 /// What buckets are given to work with.
 pub(crate) struct DeltaContext {
@@ -42,6 +47,13 @@ pub(crate) struct DeltaContext {
     pub(crate) page_bytes: usize,
     /// What gets have read.
     pub(crate) counters: DeltaCounters,
+}
+
+impl DeltaContext {
+    /// How chunks are taken to memory.
+    pub(crate) fn reading(&self) -> Reading {
+        Reading { hash: self.hash, piece_bytes: self.page_bytes / PIECES_A_PAGE }
+    }
 }
 
 /// What gets have asked of buckets, and what it took.

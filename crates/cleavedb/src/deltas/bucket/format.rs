@@ -101,7 +101,7 @@ impl Header {
     }
 }
 
-/// One page of the sorted part.
+/// One page of the sorted part, or one piece of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     /// Where it begins.
@@ -112,6 +112,11 @@ pub(crate) struct Page {
     pub(crate) checksum: u32,
     /// Not above its first key, above the last key of the page before.
     pub(crate) bound: OwnedBound,
+}
+
+/// Which of these a key would stand in.
+pub(crate) fn page_of(pages: &[Page], bound: Bound<'_>) -> Option<usize> {
+    pages.partition_point(|page| page.bound.as_ref() <= bound).checked_sub(1)
 }
 
 impl Page {
@@ -127,7 +132,7 @@ impl Page {
         if holds {
             return Ok(());
         }
-        let error = Error::corruption("a page of a bucket does not match its checksum");
+        let error = Error::corruption("a page or piece of a bucket does not match its checksum");
         Err(error.at_offset(u64::from(self.offset)))
     }
 }
@@ -205,18 +210,16 @@ impl Meta {
         Ok(Self { applied_seq, keys, records, pages, filter, ranges, checksum })
     }
 
-    /// The page in which a key would stand.
-    pub(crate) fn page_of(&self, bound: Bound<'_>) -> Option<&Page> {
-        let behind = self.pages.partition_point(|page| page.bound.as_ref() <= bound);
-        self.pages.get(behind.checked_sub(1)?)
-    }
-
     /// Memory held.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let pages: usize = self.pages.iter().map(|page| 12 + page.bound.memory_bytes()).sum();
         let ranges = self.ranges.len() * size_of::<RangeAnchor>();
-        (size_of::<Self>() + pages + ranges) as u64 + self.filter.memory_bytes()
+        (size_of::<Self>() + index_bytes(&self.pages) + ranges) as u64 + self.filter.memory_bytes()
     }
+}
+
+/// Memory of an index.
+fn index_bytes(pages: &[Page]) -> usize {
+    pages.iter().map(|page| 12 + page.bound.memory_bytes()).sum()
 }
 
 fn decode_index(bytes: &[u8], pages_end: u64) -> Result<Vec<Page>> {
@@ -263,6 +266,9 @@ pub(crate) struct Chunk {
     pub(crate) checksum: u32,
     /// Where in it the groups begin.
     pub(crate) groups_at: u32,
+    /// Its groups cut into pieces of a quarter of a page, each with a checksum of its own, so that
+    /// a look-up reads no more of it. Never on disk, as the filter.
+    pub(crate) pieces: Vec<Page>,
     /// Keys, records and seqs, range anchors included.
     pub(crate) totals: GroupTotals,
     /// Which keys are in it: never on disk, since who brings it to memory has the bytes.
@@ -278,7 +284,7 @@ impl Chunk {
         (seed, offset, link): (u32, u64, u32),
         groups: &[u8],
         ranges: &[RangeAnchor],
-        hash: KeyedHash,
+        reading: Reading,
     ) -> Result<(Vec<u8>, Self)> {
         let mut totals = GroupTotals::of(groups, |_| Ok(()))?;
         ranges::count(ranges, &mut totals);
@@ -293,7 +299,7 @@ impl Chunk {
         let fixed = length.to_le_bytes().into_iter().chain(link.to_le_bytes());
         out.iter_mut().skip(CRC_BYTES).zip(fixed).for_each(|(to, from)| *to = from);
         seal(&mut out, seed, offset);
-        let chunk = Self::decode(&out, (seed, offset, link), hash)?;
+        let chunk = Self::decode(&out, (seed, offset, link), reading)?;
         Ok((out, chunk))
     }
 
@@ -302,7 +308,7 @@ impl Chunk {
     pub(crate) fn decode(
         bytes: &[u8],
         (seed, offset, link): (u32, u64, u32),
-        hash: KeyedHash,
+        reading: Reading,
     ) -> Result<Self> {
         let length = stated_bytes(bytes)?;
         let bytes = bytes.get(..length as usize).unwrap_or_default();
@@ -316,12 +322,16 @@ impl Chunk {
         let (first, span) = (reader.varint()?, reader.varint()?);
         let (keys, records) = (reader.varint()?, reader.varint()?);
         let ranges = ranges::decode(&mut reader)?;
-        let groups = reader.rest();
-        let mut hashes = Vec::new();
-        let mut totals = GroupTotals::of(groups, |bound| {
-            hashes.push(hash.hash(bound.keyspace, bound.key));
-            Ok(())
-        })?;
+        let groups_at = bytes.len() - reader.rest().len();
+        let mut pieces = Pieces::new(bytes, groups_at, (seed, offset), reading.piece_bytes);
+        let (mut hashes, mut totals) = (Vec::new(), GroupTotals::default());
+        let mut groups = Groups::new(reader.rest());
+        while let Some(group) = groups.next_group()? {
+            totals.add_group(&group)?;
+            hashes.push(reading.hash.hash(group.bound.keyspace, group.bound.key));
+            pieces.add(group.bound, bytes.len() - groups.rest_bytes());
+        }
+        let pieces = pieces.finish();
         ranges::count(&ranges, &mut totals);
         let stated = GroupTotals {
             groups: keys,
@@ -336,7 +346,8 @@ impl Chunk {
             offset: offset as u32,
             bytes: length,
             checksum,
-            groups_at: (bytes.len() - groups.len()) as u32,
+            groups_at: groups_at as u32,
+            pieces,
             totals,
             filter: filter_of(hashes),
             ranges,
@@ -348,20 +359,74 @@ impl Chunk {
         u64::from(self.offset) + u64::from(self.bytes)
     }
 
-    /// The groups in the chunk's bytes, which are proved again.
-    pub(crate) fn groups<'a>(&self, seed: u32, bytes: &'a [u8]) -> Result<Groups<'a>> {
-        let offset = u64::from(self.offset);
-        if proven(bytes, seed, offset) != Some(self.checksum) {
-            let error = Error::corruption("a chunk of a bucket does not match its checksum");
-            return Err(error.at_offset(offset));
-        }
-        Ok(Groups::new(bytes.get(self.groups_at as usize..).unwrap_or_default()))
+    /// The number of the piece in which a key would stand.
+    pub(crate) fn piece_of(&self, bound: Bound<'_>) -> Option<usize> {
+        page_of(&self.pieces, bound)
     }
 
     /// Memory held.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let ranges = self.ranges.len() * size_of::<RangeAnchor>();
-        (size_of::<Self>() + ranges) as u64 + self.filter.memory_bytes()
+        (size_of::<Self>() + index_bytes(&self.pieces) + ranges) as u64 + self.filter.memory_bytes()
+    }
+}
+
+/// What makes a chunk's filter and its pieces.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    /// Hash of keys in filters.
+    pub(crate) hash: KeyedHash,
+    /// Bytes of a piece, one key with more of its own excepted.
+    pub(crate) piece_bytes: usize,
+}
+
+/// The pieces of a chunk in the making.
+struct Pieces<'a> {
+    /// The chunk.
+    bytes: &'a [u8],
+    /// Seed of checksums, and where in the file the chunk stands.
+    place: (u32, u64),
+    piece_bytes: usize,
+    pieces: Vec<Page>,
+    /// Where in the chunk the open piece begins, and what has been added to it ends.
+    begin: usize,
+    end: usize,
+    bound: Option<OwnedBound>,
+    last: Option<Bound<'a>>,
+}
+
+impl<'a> Pieces<'a> {
+    fn new(bytes: &'a [u8], groups_at: usize, place: (u32, u64), piece_bytes: usize) -> Self {
+        let (begin, end) = (groups_at, groups_at);
+        Self { bytes, place, piece_bytes, pieces: Vec::new(), begin, end, bound: None, last: None }
+    }
+
+    /// The next group, which ends at `end` of the chunk.
+    fn add(&mut self, bound: Bound<'a>, end: usize) {
+        if end - self.begin > self.piece_bytes {
+            self.close();
+        }
+        if self.bound.is_none() {
+            self.bound = Some(separator(self.last, bound));
+        }
+        (self.end, self.last) = (end, Some(bound));
+    }
+
+    fn close(&mut self) {
+        let Some(bound) = self.bound.take() else { return };
+        let (seed, offset) = self.place;
+        let bytes = self.bytes.get(self.begin..self.end).unwrap_or_default();
+        let offset = offset + self.begin as u64;
+        let checksum = crc_at(seed, offset, bytes);
+        let (offset, bytes) = (offset as u32, bytes.len() as u32);
+        self.pieces.push(Page { offset, bytes, checksum, bound });
+        self.begin = self.end;
+    }
+
+    fn finish(mut self) -> Vec<Page> {
+        self.close();
+        self.pieces.shrink_to_fit();
+        self.pieces
     }
 }
 

@@ -27,6 +27,7 @@ use crate::base::entry::{FileId, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::sync::figures::Ordering;
 use crate::base::sync::{Arc, ArcSwap};
+use crate::base::value::SharedBytes;
 use crate::deltas::bucket::file::{BucketFile, DeltaContext};
 use crate::deltas::bucket::format::{Chunk, Meta};
 use crate::deltas::ranges::Covers;
@@ -111,7 +112,7 @@ impl Loaded {
         let mut chunks = Vec::new();
         while !rest.is_empty() {
             let place = (file.seed(), offset, link);
-            let chunk = Chunk::decode(rest, place, file.context().hash);
+            let chunk = Chunk::decode(rest, place, file.context().reading());
             let chunk = chunk.map_err(|e| damaged(offset, e))?;
             if chunk.totals.first_seq <= applied_seq {
                 let error = Error::corruption("a chunk of a bucket repeats what was applied");
@@ -165,15 +166,20 @@ impl Bucket {
 
     /// Index, filters and range anchors: from memory, or with one read (B-2).
     pub(crate) fn load(&self, purpose: Purpose) -> Result<Arc<Loaded>> {
+        Ok(self.load_with(purpose)?.0)
+    }
+
+    /// The same; with the bytes from the meta on, if they were read for it.
+    fn load_with(&self, purpose: Purpose) -> Result<(Arc<Loaded>, Option<SharedBytes>)> {
         if let Some(loaded) = self.loaded() {
-            return Ok(loaded);
+            return Ok((loaded, None));
         }
         let (from, to) = (u64::from(self.info.pages_end), u64::from(self.info.bytes));
         let bytes = self.file.read(from, to - from, purpose)?;
         self.context().counters.loads.fetch_add(1, Ordering::Relaxed);
         let loaded = Arc::new(Loaded::decode(&self.info, &self.file, &bytes)?);
         self.loaded.store(Arc::new(Some(Arc::clone(&loaded))));
-        Ok(loaded)
+        Ok((loaded, Some(SharedBytes::from(Arc::new(bytes)))))
     }
 
     /// Gives up index and filters; whoever needs them reads them again.

@@ -1,6 +1,6 @@
 //! A get: what a bucket has of one key at a snapshot, with at most one read of a page of the sorted
-//! part and one of the unsorted part (or of a piece of it, from the first chunk that may have the
-//! key to the last one).
+//! part, and of the unsorted part the pieces of chunks that may have the key, those that lie near
+//! with one read: nearly always a single one.
 //!
 //! The reads are *planned*, so that whoever also reads the base record submits all of them at
 //! once. Invariants: BR-1 nothing is handed out whose checksum did not hold. BR-2 what comes out is
@@ -9,14 +9,18 @@
 use std::ops::Range;
 
 use crate::base::entry::Seq;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::sync::Arc;
 use crate::base::sync::figures::Ordering;
 use crate::base::value::{SharedBytes, Value};
-use crate::deltas::bucket::format::{Chunk, Page};
+use crate::deltas::bucket::format::{Page, page_of};
 use crate::deltas::bucket::{Bucket, Loaded};
 use crate::deltas::record::{Bound, DeltaKind, Groups};
 use crate::io::Purpose;
+
+/// Pages between two pieces of a bucket up to which they are read at once: bytes that nobody wants
+/// cost less than a read of their own.
+const JOINED_PAGES: usize = 4;
 
 /// What a bucket has of a key at a snapshot S.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,21 +57,55 @@ pub(crate) struct Asked<'a> {
 #[derive(Debug)]
 pub(crate) struct GetPlan {
     loaded: Arc<Loaded>,
-    /// The chunks that may have the key, oldest first.
-    chunks: Vec<Arc<Chunk>>,
-    /// The page that may have it.
-    page: Option<Page>,
+    /// What came to memory with index and filters: the bytes from the meta on.
+    brought: Option<SharedBytes>,
+    /// The pieces of chunks that may have the key, newest first.
+    pieces: Vec<PlannedPiece>,
+    /// Places of the unsorted part that have these pieces, newest first.
+    reads: Vec<Range<u64>>,
+    /// Number of the page that may have it.
+    page: Option<usize>,
+}
+
+/// A piece that may have the key: numbers of its chunk, of itself, of the read that brings it.
+#[derive(Clone, Copy, Debug)]
+struct PlannedPiece {
+    chunk: usize,
+    piece: usize,
+    read: usize,
 }
 
 impl GetPlan {
-    /// The places to read: of the unsorted part, then of the sorted part.
-    pub(crate) fn ranges(&self) -> Vec<Range<u64>> {
-        self.unsorted().into_iter().chain(self.page.as_ref().map(Page::range)).collect()
+    fn new(loaded: Arc<Loaded>, brought: Option<SharedBytes>, page: Option<usize>) -> Self {
+        Self { loaded, brought, pieces: Vec::new(), reads: Vec::new(), page }
     }
 
-    fn unsorted(&self) -> Option<Range<u64>> {
-        let (first, last) = (self.chunks.first()?, self.chunks.last()?);
-        Some(u64::from(first.offset)..last.end())
+    /// The places to read: of the unsorted part, then of the sorted part.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.reads.iter().cloned().chain(self.page().map(Page::range))
+    }
+
+    /// Adds the piece of the next older chunk that may have the key; joins its read with that of
+    /// the one before where less than `gap_bytes` lie between.
+    fn add(&mut self, chunk: usize, piece: usize, gap_bytes: u64) {
+        let place = (chunk, piece);
+        let Some(range) = self.piece(place).map(Page::range) else { return };
+        if self.brought.is_none() {
+            match self.reads.last_mut() {
+                Some(newer) if newer.start < range.end + gap_bytes => newer.start = range.start,
+                _ => self.reads.push(range),
+            }
+        }
+        let read = self.reads.len().saturating_sub(1);
+        self.pieces.push(PlannedPiece { chunk, piece, read });
+    }
+
+    fn piece(&self, (chunk, piece): (usize, usize)) -> Option<&Page> {
+        self.loaded.chunks.get(chunk)?.pieces.get(piece)
+    }
+
+    fn page(&self) -> Option<&Page> {
+        self.loaded.meta.pages.get(self.page?)
     }
 }
 
@@ -81,20 +119,28 @@ impl Bucket {
         )
     }
 
-    /// What a get has to read. The first one in a bucket reads index and filters, too.
+    /// What a get has to read. The first one in a bucket reads index and filters, too, and with
+    /// them the unsorted part.
     pub(crate) fn plan(&self, asked: &Asked<'_>, purpose: Purpose) -> Result<GetPlan> {
-        let loaded = self.load(purpose)?;
+        let (loaded, brought) = self.load_with(purpose)?;
         let counters = &self.context().counters;
         counters.gets.fetch_add(1, Ordering::Relaxed);
-        let may_have = |chunk: &&Arc<Chunk>| {
-            chunk.totals.first_seq <= asked.snapshot && chunk.filter.may_contain(asked.hash)
-        };
-        let chunks: Vec<_> = loaded.chunks.iter().filter(may_have).cloned().collect();
-        let page = loaded.page_for(asked.bound, asked.hash).cloned();
-        let page_reads = u64::from(page.is_some());
-        counters.page_reads.fetch_add(page_reads, Ordering::Relaxed);
-        counters.unsorted_reads.fetch_add(u64::from(!chunks.is_empty()), Ordering::Relaxed);
-        Ok(GetPlan { loaded, chunks, page })
+        let page = loaded.page_for(asked.bound, asked.hash);
+        if page.is_some() {
+            counters.page_reads.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut plan = GetPlan::new(Arc::clone(&loaded), brought, page);
+        let gap_bytes = (JOINED_PAGES * self.context().page_bytes) as u64;
+        for (number, chunk) in loaded.chunks.iter().enumerate().rev() {
+            if chunk.totals.first_seq <= asked.snapshot
+                && chunk.filter.may_contain(asked.hash)
+                && let Some(piece) = chunk.piece_of(asked.bound)
+            {
+                plan.add(number, piece, gap_bytes);
+            }
+        }
+        counters.unsorted_reads.fetch_add(plan.reads.len() as u64, Ordering::Relaxed);
+        Ok(plan)
     }
 
     /// What the bucket has of the key, out of the bytes of the places that were planned.
@@ -104,26 +150,30 @@ impl Bucket {
         asked: &Asked<'_>,
         read: Vec<Vec<u8>>,
     ) -> Result<KeyDeltas> {
-        let mut read = read.into_iter().map(|bytes| SharedBytes::from(Arc::new(bytes)));
+        let owners = read.into_iter().map(|bytes| SharedBytes::from(Arc::new(bytes)));
+        let owners: Vec<SharedBytes> = owners.collect();
         let anchor = plan.loaded.covers.cover_seq(asked.bound, asked.snapshot);
         let mut found = KeyDeltas { anchor, ..KeyDeltas::default() };
-        let seed = self.file().seed();
-        if let Some(place) = plan.unsorted() {
-            let owner = read.next().unwrap_or(SharedBytes::Slice(Arc::from([])));
-            for chunk in plan.chunks.iter().rev() {
-                let start = u64::from(chunk.offset) - place.start;
-                let range = start as usize..(chunk.end() - place.start) as usize;
-                let bytes = owner.get(range).unwrap_or_default();
-                let groups = chunk.groups(seed, bytes);
-                let damaged = |error| self.file().damaged(u64::from(chunk.offset), error);
-                groups.and_then(|groups| found.take(groups, asked, &owner)).map_err(damaged)?;
+        let mut take = |part: &Page, start: u64, owner: Option<&SharedBytes>| {
+            let damaged = |error| self.file().damaged(part.range().start, error);
+            let Some(owner) = owner else {
+                return Err(damaged(Error::corruption("a part of a bucket was not read")));
+            };
+            let (from, to) = (part.range().start - start, part.range().end - start);
+            let bytes = owner.get(from as usize..to as usize).unwrap_or_default();
+            let groups = part.check(self.file().seed(), bytes).map(|()| Groups::new(bytes));
+            groups.and_then(|groups| found.take(groups, asked, owner)).map_err(damaged)
+        };
+        for planned in &plan.pieces {
+            let Some(piece) = plan.piece((planned.chunk, planned.piece)) else { continue };
+            match (&plan.brought, plan.reads.get(planned.read)) {
+                (Some(bytes), _) => take(piece, u64::from(self.info().pages_end), Some(bytes))?,
+                (None, Some(read)) => take(piece, read.start, owners.get(planned.read))?,
+                (None, None) => take(piece, 0, None)?,
             }
         }
-        if let Some(page) = &plan.page {
-            let owner = read.next().unwrap_or(SharedBytes::Slice(Arc::from([])));
-            let groups = page.check(seed, &owner).map(|()| Groups::new(&owner));
-            let damaged = |error| self.file().damaged(u64::from(page.offset), error);
-            groups.and_then(|groups| found.take(groups, asked, &owner)).map_err(damaged)?;
+        if let Some(page) = plan.page() {
+            take(page, page.range().start, owners.get(plan.reads.len()))?;
         }
         Ok(found)
     }
@@ -158,9 +208,9 @@ impl Bucket {
 }
 
 impl Loaded {
-    /// The page in which a key is, if its filter does not say that it is in none.
-    pub(crate) fn page_for(&self, bound: Bound<'_>, hash: u64) -> Option<&Page> {
-        self.meta.filter.may_contain(hash).then(|| self.meta.page_of(bound))?
+    /// The number of the page in which a key is, if its filter does not say that it is in none.
+    pub(crate) fn page_for(&self, bound: Bound<'_>, hash: u64) -> Option<usize> {
+        self.meta.filter.may_contain(hash).then(|| page_of(&self.meta.pages, bound))?
     }
 }
 

@@ -234,8 +234,8 @@ impl Bucket {
         let info = self.info();
         let (offset, seed) = (u64::from(info.bytes), self.file().seed());
         let place = (seed, offset, info.checksum);
-        let hash = self.context().hash;
-        let (bytes, chunk) = Chunk::encode(place, append.groups.bytes(), append.ranges, hash)?;
+        let reading = self.context().reading();
+        let (bytes, chunk) = Chunk::encode(place, append.groups.bytes(), append.ranges, reading)?;
         if chunk.totals.first_seq <= info.applied_seq {
             return Err(Error::invalid("a flush repeats what a bucket has applied"));
         }

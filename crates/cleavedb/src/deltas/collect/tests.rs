@@ -8,7 +8,7 @@ use crate::deltas::ranges::{Covers, RangeAnchor};
 use crate::deltas::record::{DeltaKind, Record};
 use crate::deltas::testing::{anchor, bound, delta, range, record};
 
-const LIMITS: Limits = Limits { capacity_bytes: 1000, buckets_max: 6 };
+const LIMITS: Limits = Limits::of(1000, 6);
 
 #[test]
 fn buckets_are_rewritten_split_or_folded() {
@@ -29,6 +29,26 @@ fn buckets_are_rewritten_split_or_folded() {
         "the first flush: 5 % each"
     );
     assert_eq!(of(&[30; 20], 0), whole(20), "or fewer, larger ones, if they were too many");
+}
+
+#[test]
+fn what_experiments_vary_changes_what_becomes_of_a_bucket() {
+    let of = |key_bytes: &[u64], limits: &Limits| outcome(key_bytes, 3, limits, true);
+    let whole = [Range { start: 0, end: 2 }];
+    let early = Limits { split_percent: 10, ..LIMITS };
+    assert_eq!(of(&[40, 50], &early).parts, whole);
+    assert_eq!(of(&[60, 60], &early).parts, [0..1, 1..2]);
+    let late = Limits { split_percent: 90, ..LIMITS };
+    assert_eq!(of(&[450, 450], &late).parts, whole);
+    assert_eq!(of(&[450, 451], &late).parts, [0..1, 1..2]);
+    let never = Limits { splits: false, ..LIMITS };
+    assert_eq!(of(&[450, 451], &never).parts, whole, "rewritten as long as there is room");
+    let folded = Outcome { parts: vec![], fold: vec![0, 1, 2] };
+    assert_eq!(of(&[450, 451, 450], &never), folded);
+    let after = outcome(&[450, 451, 450], 3, &never, false).parts;
+    assert_eq!(after, [0..2, 2..3], "what is not folded yet has to be somewhere");
+    assert_eq!(outcome(&[30; 5], 0, &never, true).parts.len(), 5, "the first flush makes them");
+    assert_eq!(pick_merge(&[90, 20, 70, 30, 50], |_| false, &never), None);
 }
 
 impl Outcome {

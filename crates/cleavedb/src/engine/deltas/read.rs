@@ -46,7 +46,7 @@ fn reads_of(bucket: &Bucket, plan: &GetPlan) -> Result<Vec<BatchRead>> {
         let file = bucket.file().disk_file()?;
         Ok(BatchRead { file, offset: range.start, buffer, result: Ok(()) })
     };
-    plan.ranges().into_iter().map(read).collect()
+    plan.ranges().map(read).collect()
 }
 
 impl DeltaStore {

@@ -1,8 +1,9 @@
 //! What one flush or collection does to buckets: appends, and rewrites of those that take none.
 //!
 //! Owned by one thread, under the turn that flushes and collections share, which has the buckets
-//! written and synced side by side: each by one thread, and none of them twice. Nothing is in force
-//! before its edit is durable; files that no edit names go away with their last holder.
+//! written side by side, and then synced side by side: each by one thread, and none of them twice.
+//! Nothing is in force before its edit is durable; files that no edit names go away with their last
+//! holder.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +27,7 @@ use crate::deltas::record::OwnedBound;
 use crate::deltas::route::BucketBatch;
 use crate::engine::deltas::DeltaStore;
 use crate::io::Purpose;
+use crate::io::executor::WAITS_MAX;
 
 /// What decides over records: live snapshots, ascending, and the keyspaces that there are.
 pub(crate) struct Verdicts<'a> {
@@ -83,8 +85,9 @@ struct Task {
     may_append: bool,
 }
 
-/// What became of it.
-type Outcome = Result<(Synced, Vec<OwnedBound>)>;
+/// Buckets that are written before they are synced: together, so that the file system has one
+/// commit of its own for many, but not so many that their open files count.
+const SYNCED_TOGETHER: usize = 128;
 
 /// Work in progress.
 pub(crate) struct Work<'a> {
@@ -132,13 +135,12 @@ impl<'a> Work<'a> {
         self.tasks.push(Task { replaced, batch: BucketBatch::default(), may_append: false });
     }
 
-    /// Writes one task's buckets and makes them durable.
-    fn run(&self, task: Task) -> Outcome {
-        if let Some(pending) = self.append(&task)? {
-            return Ok((pending.sync()?, Vec::new()));
+    /// Writes one task's buckets.
+    fn write(&self, task: Task) -> Result<(Pending, Vec<OwnedBound>)> {
+        match self.append(&task)? {
+            Some(pending) => Ok((pending, Vec::new())),
+            None => self.rewrite(task),
         }
-        let (written, to_fold) = self.rewrite(task)?;
-        Ok((written.sync()?, to_fold))
     }
 
     /// Appends to a bucket, if it takes one chunk more.
@@ -205,34 +207,29 @@ impl<'a> Work<'a> {
         Ok((Pending::Written(written), to_fold))
     }
 
-    /// Does all of it, as many buckets at a time as there are threads, and makes it durable; the
-    /// edit is still to be.
+    /// Does all of it, as many buckets at a time as there are threads, and makes it durable, more
+    /// at a time; the edit is still to be.
     pub(crate) fn finish(mut self) -> Result<Done> {
-        let tasks = std::mem::take(&mut self.tasks);
         let executor = &*self.store.context.io.executor;
-        let lanes = executor.parallelism().min(tasks.len());
-        let slots: Vec<Mutex<Option<Outcome>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
-        let queue = Mutex::new(tasks.into_iter().zip(&slots));
-        let (work, queue) = (&self, &queue);
-        let lane = || {
-            loop {
-                let next = queue.lock().next();
-                let Some((task, slot)) = next else { break };
-                let outcome = work.run(task);
-                *slot.lock() = Some(outcome);
+        let mut tasks = std::mem::take(&mut self.tasks).into_iter();
+        let (mut done, mut has_names) = (Done::default(), false);
+        loop {
+            let some: Vec<Task> = tasks.by_ref().take(SYNCED_TOGETHER).collect();
+            if some.is_empty() {
+                break;
             }
-        };
-        let parts = (0..lanes).map(|_| Box::new(lane) as Box<dyn FnOnce() + Send + '_>);
-        executor.fork_join(parts.collect());
-        let mut done = Done::default();
-        let mut has_names = false;
-        let lost = || Err(Error::new(ErrorKind::Stopped, "a part of a flush was not run"));
-        for slot in &slots {
-            let (mut synced, mut to_fold) = slot.lock().take().unwrap_or_else(lost)?;
-            has_names |= synced.has_names;
-            done.made.append(&mut synced.buckets);
-            done.edits.extend(synced.edit);
-            done.to_fold.append(&mut to_fold);
+            let lanes = executor.parallelism();
+            let fork_join = |parts: Parts<'_>| executor.fork_join(parts);
+            let written = side_by_side(some, lanes, &fork_join, &|task| self.write(task))?;
+            let (pending, to_fold): (Vec<_>, Vec<_>) = written.into_iter().unzip();
+            let fork_join = |parts: Parts<'_>| executor.fork_join_waits(parts);
+            let synced = side_by_side(pending, WAITS_MAX, &fork_join, &Pending::sync)?;
+            for mut synced in synced {
+                has_names |= synced.has_names;
+                done.made.append(&mut synced.buckets);
+                done.edits.extend(synced.edit);
+            }
+            done.to_fold.extend(to_fold.into_iter().flatten());
         }
         if has_names && !planted!("bucket_names_not_synced") {
             sync_names(&self.store.context)?;
@@ -243,6 +240,33 @@ impl<'a> Work<'a> {
         }
         Ok(done)
     }
+}
+
+/// Parts of a fork.
+type Parts<'a> = Vec<Box<dyn FnOnce() + Send + 'a>>;
+
+/// What `run` makes of each item, in their order; so many lanes take them one after the other.
+fn side_by_side<T: Send, U: Send>(
+    items: Vec<T>,
+    lanes: usize,
+    fork_join: &dyn for<'a> Fn(Parts<'a>),
+    run: &(dyn Fn(T) -> Result<U> + Sync),
+) -> Result<Vec<U>> {
+    let lanes = lanes.min(items.len());
+    let slots: Vec<Mutex<Option<Result<U>>>> = items.iter().map(|_| Mutex::new(None)).collect();
+    let queue = Mutex::new(items.into_iter().zip(&slots));
+    let lane = || {
+        loop {
+            let next = queue.lock().next();
+            let Some((item, slot)) = next else { break };
+            let made = run(item);
+            *slot.lock() = Some(made);
+        }
+    };
+    let parts = (0..lanes).map(|_| Box::new(lane) as Box<dyn FnOnce() + Send + '_>);
+    fork_join(parts.collect());
+    let lost = || Err(Error::new(ErrorKind::Stopped, "a part of a flush was not run"));
+    slots.iter().map(|slot| slot.lock().take().unwrap_or_else(lost)).collect()
 }
 
 impl Done {

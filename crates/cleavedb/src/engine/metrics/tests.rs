@@ -26,3 +26,13 @@ fn percentiles_of_a_known_distribution() {
     assert!((990.0..=1000.0).contains(&figures.p99_us), "{}", figures.p99_us);
     assert_eq!(figures.max_us, 1000.0);
 }
+
+#[test]
+fn operands_of_reads_are_counted_by_powers_of_two() {
+    let counts = OperandCounts::default();
+    for operands in [1, 1, 2, 3, 4, 5, 8, 9, 1 << 40] {
+        counts.record(operands);
+    }
+    let wanted = [(1, 2), (2, 1), (4, 2), (8, 2), (16, 1), (1 << 31, 1)];
+    assert_eq!(counts.counts().collect::<Vec<_>>(), wanted);
+}

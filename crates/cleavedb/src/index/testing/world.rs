@@ -12,7 +12,7 @@ use crate::base::names::file_name;
 use crate::base::obsolete::ObsoleteFiles;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::AtomicBool;
-use crate::base::widths::Widths;
+use crate::base::widths::{DeltaWidths, Widths};
 use crate::index::testing::{Append, Entry, Recorder};
 use crate::index::{
     CursorOptions, IndexContext, IndexView, JobContext, KeyLookup, KeyRange, Listener,
@@ -61,6 +61,8 @@ pub(crate) fn tiny_widths() -> Widths {
         subcompaction_bytes_min: 1500,
         bucket_bytes: 1 << 10,
         buckets_max: 16,
+        deltas: DeltaWidths::default(),
+        journaled: true,
         locator_shard_bits: 1,
         locator_fingerprint_bits: 15,
         locator_window_bits: 20,

@@ -9,8 +9,8 @@ use crate::base::obsolete::ObsoleteFiles;
 use crate::base::sync::Arc;
 use crate::deltas::bucket::file::{BucketFile, DeltaContext, DeltaCounters};
 use crate::deltas::bucket::format::{
-    CHUNK_FIXED_BYTES, CRC_BYTES, Chunk, HEADER_BYTES, HEADER_PAGES_END_AT, Header, Meta, seal,
-    stated_bytes,
+    CHUNK_FIXED_BYTES, CRC_BYTES, Chunk, HEADER_BYTES, HEADER_PAGES_END_AT, Header, Meta, Reading,
+    seal, stated_bytes,
 };
 use crate::deltas::bucket::reader::Asked;
 use crate::deltas::bucket::scan::WholeBucket;
@@ -67,7 +67,8 @@ fn info_of(bytes: &[u8]) -> Result<BucketInfo> {
     };
     let mut offset = u64::from(sorted_bytes);
     while let Some(rest) = bytes.get(offset as usize..).filter(|rest| !rest.is_empty()) {
-        let chunk = Chunk::decode(rest, (seed, offset, info.checksum), KeyedHash::new(&UUID))?;
+        let reading = Reading { hash: KeyedHash::new(&UUID), piece_bytes: 16 };
+        let chunk = Chunk::decode(rest, (seed, offset, info.checksum), reading)?;
         info.checksum = chunk.checksum;
         info.applied_seq = chunk.totals.last_seq;
         info.records += chunk.totals.records;

@@ -49,12 +49,18 @@ pub fn encode_patch(offset: u32, bytes: &[u8]) -> Result<Vec<u8>> {
     Ok([offset.to_le_bytes().as_slice(), bytes].concat())
 }
 
-/// Adds the runs of an operand over those that are there.
-fn decode(operand: &[u8], runs: &mut Runs) -> Result<()> {
+/// Hands out offset and bytes of each run of an operand; none is empty.
+fn each_run(operand: &[u8], mut take: impl FnMut(u32, &[u8]) -> Result<()>) -> Result<()> {
+    let mut take = |offset: u32, bytes: &[u8]| {
+        if offset as usize + bytes.len() >= LIST as usize {
+            return Err(Error::corruption("patch ends above 2 GiB"));
+        }
+        if bytes.is_empty() { Ok(()) } else { take(offset, bytes) }
+    };
     let mut reader = Reader::new(operand);
     let first = reader.u32()?;
     if first & LIST == 0 {
-        return add(runs, first, reader.rest());
+        return take(first, reader.rest());
     }
     let count = first & !LIST;
     let heads = (count as usize)
@@ -69,40 +75,32 @@ fn decode(operand: &[u8], runs: &mut Runs) -> Result<()> {
             return Err(Error::corruption("runs of a patch are not ascending"));
         }
         end = Some(u64::from(offset) + u64::from(length));
-        add(runs, offset, bytes)?;
+        take(offset, bytes)?;
     }
     if reader.is_empty() { Ok(()) } else { Err(Error::corruption("bytes after the last run")) }
 }
 
 /// Adds a run, joining it with those it overlaps or touches; its bytes win.
-fn add(runs: &mut Runs, offset: u32, bytes: &[u8]) -> Result<()> {
-    if bytes.is_empty() {
-        return Ok(());
+fn add(runs: &mut Runs, offset: u32, bytes: &[u8]) {
+    let (mut start, mut joined) = (offset, Vec::new());
+    if let Some((&other, old)) = runs.range_mut(..=offset).next_back() {
+        let at = (offset - other) as usize;
+        if let Some(place) = old.get_mut(at..at + bytes.len()) {
+            place.copy_from_slice(bytes);
+            return;
+        }
+        if at <= old.len() {
+            old.truncate(at);
+            (start, joined) = (other, std::mem::take(old));
+        }
     }
-    let end = offset as usize + bytes.len();
-    if end >= LIST as usize {
-        return Err(Error::corruption("patch ends above 2 GiB"));
-    }
-    let (mut start, mut joined) = (offset, bytes.to_vec());
-    while let Some((&other, _)) = runs.range(..=end as u32).next_back() {
-        let Some(old) = runs.get(&other) else { break };
-        let old_end = other as usize + old.len();
-        if old_end < start as usize {
-            break;
-        }
-        if let Some(tail) = old.get(end.saturating_sub(other as usize)..)
-            && start as usize + joined.len() < old_end
-        {
-            joined.extend_from_slice(tail);
-        }
-        if let Some(head) = start.checked_sub(other).and_then(|len| old.get(..len as usize)) {
-            joined.splice(..0, head.iter().copied());
-            start = other;
-        }
-        runs.remove(&other);
+    joined.extend_from_slice(bytes);
+    let end = offset + bytes.len() as u32;
+    while let Some((&other, _)) = runs.range(offset..=end).next() {
+        let old = runs.remove(&other).unwrap_or_default();
+        joined.extend_from_slice(old.get((end - other) as usize..).unwrap_or_default());
     }
     runs.insert(start, joined);
-    Ok(())
 }
 
 fn encode(runs: &Runs) -> Vec<u8> {
@@ -131,30 +129,35 @@ impl MergeOperator for Patch {
     ) -> std::result::Result<Vec<u8>, String> {
         let mut value = existing.unwrap_or_default().to_vec();
         let end_max = value.len().max(PATCH_GROWTH_END_MAX);
-        let mut runs = Runs::new();
-        for operand in operands {
-            decode(operand, &mut runs).map_err(|error| error.message().to_owned())?;
-        }
-        for (offset, bytes) in runs {
+        let mut write = |offset: u32, bytes: &[u8]| {
             let start = offset as usize;
             let end = start + bytes.len();
             if end > end_max {
-                return Err(format!("patch ends at {end}, beyond the limit of {end_max}"));
+                let message = format!("patch ends at {end}, beyond the limit of {end_max}");
+                return Err(Error::invalid(message));
             }
             if value.len() < end {
                 value.resize(end, 0);
             }
             if let Some(place) = value.get_mut(start..end) {
-                place.copy_from_slice(&bytes);
+                place.copy_from_slice(bytes);
             }
+            Ok(())
+        };
+        for operand in operands {
+            each_run(operand, &mut write).map_err(|error| error.message().to_owned())?;
         }
         Ok(value)
     }
 
     fn partial_merge(&self, _key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         let mut runs = Runs::new();
-        decode(older, &mut runs).ok()?;
-        decode(newer, &mut runs).ok()?;
+        let mut add = |offset: u32, bytes: &[u8]| {
+            add(&mut runs, offset, bytes);
+            Ok(())
+        };
+        each_run(older, &mut add).ok()?;
+        each_run(newer, &mut add).ok()?;
         Some(encode(&runs))
     }
 }

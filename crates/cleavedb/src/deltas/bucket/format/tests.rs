@@ -84,7 +84,8 @@ fn a_meta_proves_itself_and_covers_the_pages() {
     assert_eq!(decoded.ranges, meta().ranges);
     assert_eq!(decoded.encode(9, 200), bytes, "one encoding");
     for (key, page) in [("", Some(64)), ("a", Some(64)), ("b", Some(94)), ("zz", Some(184))] {
-        let found = decoded.page_of(bound(key.as_bytes())).map(|page| page.offset);
+        let found =
+            page_of(&decoded.pages, bound(key.as_bytes())).map(|page| decoded.pages[page].offset);
         assert_eq!(found, page, "{key}");
     }
     assert!(Meta::decode(&bytes, 8, 200).is_err());
@@ -126,37 +127,53 @@ fn chunk_lines() -> Vec<Line> {
 #[test]
 fn a_chunk_proves_itself_and_what_is_before() {
     let hash = KeyedHash::new(&UUID);
+    let reading = Reading { hash, piece_bytes: 16 };
     let ranges = [range(b"b", b"c", 33)];
     let place = (9, 333, 0xabad_cafe);
     let (bytes, chunk) =
-        Chunk::encode(place, groups(&chunk_lines()).bytes(), &ranges, hash).unwrap();
+        Chunk::encode(place, groups(&chunk_lines()).bytes(), &ranges, reading).unwrap();
     assert_eq!((chunk.end(), chunk.ranges.len()), (333 + bytes.len() as u64, 1));
     let totals = GroupTotals { groups: 2, records: 4, first_seq: 31, last_seq: 40 };
     assert_eq!(chunk.totals, totals);
     assert!(chunk.filter.may_contain(hash.hash(KEYSPACE, b"apple")));
-    let group = chunk.groups(9, &bytes).unwrap().find(bound(b"banana")).unwrap().unwrap();
-    assert_eq!(group.records().next_record().unwrap().unwrap().operand, [b'x'; 40]);
+    // A key of each has a piece of its own, which proves itself.
+    assert_eq!(chunk.pieces.len(), 2);
+    assert_eq!(chunk.pieces[0].offset, 333 + chunk.groups_at);
+    assert_eq!(u64::from(chunk.pieces[1].offset + chunk.pieces[1].bytes), chunk.end());
+    for (key, number) in [("a", 0), ("apple", 0), ("az", 0), ("b", 1), ("banana", 1), ("z", 1)] {
+        let bound = bound(key.as_bytes());
+        assert_eq!(chunk.piece_of(bound), Some(number), "{key}");
+        let piece = &chunk.pieces[number];
+        let at = (piece.offset - 333) as usize;
+        let part = &bytes[at..at + piece.bytes as usize];
+        piece.check(9, part).unwrap();
+        assert!(piece.check(9, &part[1..]).is_err());
+        let group = Groups::new(part).find(bound).unwrap();
+        assert_eq!(group.is_some(), ["apple", "banana"].contains(&key), "{key}");
+    }
+    let wide = Reading { hash, piece_bytes: 1 << 20 };
+    assert_eq!(Chunk::decode(&bytes, place, wide).unwrap().pieces.len(), 1);
     for wrong in [(8, 333, 0xabad_cafe), (9, 334, 0xabad_cafe), (9, 333, 0xabad_caff)] {
-        assert!(Chunk::decode(&bytes, wrong, hash).is_err(), "{wrong:?}");
+        assert!(Chunk::decode(&bytes, wrong, reading).is_err(), "{wrong:?}");
     }
     let mut longer = bytes.clone();
     longer.extend_from_slice(b"what follows");
-    assert_eq!(Chunk::decode(&longer, place, hash).unwrap().checksum, chunk.checksum);
+    assert_eq!(Chunk::decode(&longer, place, reading).unwrap().checksum, chunk.checksum);
     for at in 0..bytes.len() * 8 {
         let mut damaged = bytes.clone();
         damaged[at / 8] ^= 1 << (at % 8);
-        assert!(Chunk::decode(&damaged, place, hash).is_err(), "bit {at}");
+        assert!(Chunk::decode(&damaged, place, reading).is_err(), "bit {at}");
         seal(&mut damaged, 9, 333);
-        if let Ok(other) = Chunk::decode(&damaged, place, hash) {
+        if let Ok(other) = Chunk::decode(&damaged, place, reading) {
             let groups = &damaged[other.groups_at as usize..other.bytes as usize];
-            let again = Chunk::encode(place, groups, &other.ranges, hash).unwrap().0;
+            let again = Chunk::encode(place, groups, &other.ranges, reading).unwrap().0;
             assert_eq!(again, damaged, "bit {at}");
         }
     }
     for length in 0..bytes.len() {
-        assert!(Chunk::decode(&bytes[..length], place, hash).is_err(), "{length} bytes");
+        assert!(Chunk::decode(&bytes[..length], place, reading).is_err(), "{length} bytes");
     }
-    assert!(Chunk::encode(place, &[], &[], hash).is_err(), "a chunk of nothing");
+    assert!(Chunk::encode(place, &[], &[], reading).is_err(), "a chunk of nothing");
 }
 
 #[test]

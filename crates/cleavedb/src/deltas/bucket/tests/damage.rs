@@ -38,12 +38,21 @@ fn a_flip_in_a_part_that_was_proved_before_is_found() {
     let bytes = bench.disk.contents(Bench::path(18));
     let pages = HEADER_BYTES..bucket.info().pages_end as usize;
     let chunks = bucket.info().sorted_bytes as usize..bytes.len();
-    for at in pages.chain(chunks) {
+    let loaded = bucket.load(Purpose::Verify).unwrap();
+    let pieces: Vec<_> = loaded.chunks.iter().flat_map(|chunk| &chunk.pieces).collect();
+    let mut heads = 0;
+    for at in pages.clone().chain(chunks) {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x40;
         bench.disk.replace(Bench::path(18), damaged).unwrap();
-        assert!(check_answers(&bench, &bucket, true).is_err(), "byte {at}");
+        // Nobody looks at the head of a chunk again.
+        let is_read =
+            pages.contains(&at) || pieces.iter().any(|piece| piece.range().contains(&(at as u64)));
+        assert_eq!(check_answers(&bench, &bucket, true).is_err(), is_read, "byte {at}");
+        heads += usize::from(!is_read);
     }
+    assert_eq!(pieces.len(), 4, "a chunk has more than one");
+    assert!((40..80).contains(&heads), "{heads} bytes in heads of chunks");
 }
 
 #[test]
