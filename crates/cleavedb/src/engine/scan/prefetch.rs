@@ -1,13 +1,13 @@
-//! Walking pairs with their separated values read ahead: once a run is recognised, the places of
-//! the values to come are taken from the index, and their device reads begun together while the
-//! user is busy with the values before.
+//! Walking pairs with their separated values read ahead: once a run is recognised or expected, the
+//! places of the values to come are taken from the index, and their device reads begun together
+//! while the user is busy with the values before.
 //!
 //! Owned by one thread at a time. Invariants: P1 pairs come in key order and are those of the
 //! pinned view, whether their values were read ahead or not. P2 an error shows at its own pair:
 //! all before it are delivered first, and after it the cursor is invalid until the next seek. P3
-//! no more pairs are read ahead than the user has taken in this run or scans of the keyspace usually
-//! take, except for the first few, and never more than the bounds in number and bytes. P4 a seek or a turn lets go of all that was
-//! ahead.
+//! no more pairs are read ahead than the user has taken in this run, or than scans of the keyspace
+//! usually take, except for the first few, and never more than the bounds in number and bytes. P4
+//! a seek or a turn lets go of all that was ahead.
 
 use std::collections::VecDeque;
 

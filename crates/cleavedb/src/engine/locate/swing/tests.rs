@@ -1,3 +1,5 @@
+//! What was noted is read again, in few bytes.
+
 use proptest::prelude::*;
 
 use super::Moved;

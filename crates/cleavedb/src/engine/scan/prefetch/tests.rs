@@ -1,3 +1,5 @@
+//! How many pairs a run begins, and when: pure numbers.
+
 use super::{AHEAD_PAIRS_MAX, AHEAD_PAIRS_MIN, Expected, FIRST_PAIRS_MAX, room};
 
 /// Windows of a run of so many pairs, each as (pairs taken when it was begun, its pairs).

@@ -1,3 +1,5 @@
+//! What is expected after runs of one length, of many, and of another.
+
 use super::{Expected, RUN_MAX, UsualRun};
 
 fn after(runs: impl IntoIterator<Item = usize>) -> Option<Expected> {
