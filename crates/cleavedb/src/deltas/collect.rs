@@ -42,9 +42,10 @@ impl Limits {
         (self.capacity_bytes * self.split_percent / 100).max(1)
     }
 
-    /// Bytes up to which two neighbours are merged: half the capacity, far from being split again.
+    /// Bytes up to which two neighbours are merged: far from being split again, which by default is
+    /// half the capacity.
     pub(crate) fn merge_bytes(&self) -> u64 {
-        self.capacity_bytes / 2
+        self.split_bytes() * 5 / 8
     }
 
     /// Bytes of the first buckets: 5 % of the capacity, the rest is for appends.

@@ -41,6 +41,9 @@ fn what_experiments_vary_changes_what_becomes_of_a_bucket() {
     let late = Limits { split_percent: 90, ..LIMITS };
     assert_eq!(of(&[450, 450], &late).parts, whole);
     assert_eq!(of(&[450, 451], &late).parts, [0..1, 1..2]);
+    // What was merged would be split at once otherwise, and so on for ever.
+    let pair = |limits: &Limits| pick_merge(&[60, 60, 90, 90, 90], |_| false, limits);
+    assert_eq!((pair(&early), pair(&late)), (None, Some(0)));
     let never = Limits { splits: false, ..LIMITS };
     assert_eq!(of(&[450, 451], &never).parts, whole, "rewritten as long as there is room");
     let folded = Outcome { parts: vec![], fold: vec![0, 1, 2] };
