@@ -459,7 +459,9 @@ impl Engine {
         let memtables = (in_use + self.widths.memtable_bytes).min(memtables_max);
         let lane = self.value_tail_bytes();
         let context = &self.value_context;
-        let tables = context.table_indexes.memory_bytes() + context.repairs.memory_bytes();
+        let tables = context.table_indexes.memory_bytes()
+            + context.repairs.memory_bytes()
+            + context.cache.hot_keys.memory_bytes();
         let locator = self.locating.as_ref().map_or(0, |locating| locating.figures().bytes);
         let map = self.mapping.as_ref().map_or(0, |mapping| mapping.figures().bytes);
         let indexes: u64 =

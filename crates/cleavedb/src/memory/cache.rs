@@ -171,6 +171,11 @@ impl<V: Cached> BlockCache<V> {
         self.cache.insert(key, value);
     }
 
+    /// Puts in what nobody had to read.
+    pub(crate) fn insert_uncounted(&self, key: BlockKey, value: V) {
+        self.cache.insert(key, value);
+    }
+
     /// Changes the capacity; blocks beyond it go at once.
     pub(crate) fn set_capacity(&self, capacity_bytes: u64) {
         self.cache.set_capacity(capacity_bytes);
