@@ -461,7 +461,7 @@ impl Engine {
         let context = &self.value_context;
         let tables = context.table_indexes.memory_bytes()
             + context.repairs.memory_bytes()
-            + context.cache.hot_keys.memory_bytes();
+            + context.cache.memory_bytes();
         let locator = self.locating.as_ref().map_or(0, |locating| locating.figures().bytes);
         let map = self.mapping.as_ref().map_or(0, |mapping| mapping.figures().bytes);
         let indexes: u64 =

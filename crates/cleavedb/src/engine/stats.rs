@@ -78,7 +78,7 @@ impl Engine {
             ("value_table_indexes", self.value_context.table_indexes.memory_bytes()),
             ("facts", self.facts.load().memory_bytes()),
             ("repaired_handles", self.value_context.repairs.memory_bytes()),
-            ("hot_keys", self.value_context.cache.hot_keys.memory_bytes()),
+            ("cache_history", self.value_context.cache.memory_bytes()),
             ("locator", self.locating.as_ref().map_or(0, |locating| locating.figures().bytes)),
             ("map", self.mapping.as_ref().map_or(0, |mapping| mapping.figures().bytes)),
             ("deltas", self.deltas.memory_bytes()),

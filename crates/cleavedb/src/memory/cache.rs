@@ -122,6 +122,11 @@ impl<V: Cached> BlockCache<V> {
         Some(value)
     }
 
+    /// [`BlockCache::get`] for callers that keep counts of their own.
+    pub(crate) fn get_uncounted(&self, key: &BlockKey) -> Option<V> {
+        self.cache.get(key)
+    }
+
     /// The block, if it is there, without a trace: for work that must not shape the cache.
     pub(crate) fn peek(&self, key: &BlockKey) -> Option<V> {
         self.cache.peek(key)

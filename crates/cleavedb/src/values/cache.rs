@@ -21,6 +21,7 @@ use crate::values::handle::Handle;
 use crate::values::hot_keys::HotKeys;
 use crate::values::locator::place::UNIT_BYTES;
 use crate::values::reader::Wanted;
+use crate::values::scanned::ScannedParts;
 
 /// Largest record whose value is kept, in bytes and as a share of the cache: a read of more is
 /// mostly transfer, and would push out many that are not.
@@ -35,6 +36,8 @@ pub(crate) struct ValueCache {
     entries: Arc<BlockCache>,
     /// Keys whose values gets have wanted.
     pub(crate) hot_keys: HotKeys,
+    /// What scans have read.
+    pub(crate) scanned: ScannedParts,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -62,7 +65,8 @@ impl ValueCache {
     pub(crate) fn new(entries: &Arc<BlockCache>) -> Self {
         let entries = Arc::clone(entries);
         let hot_keys = HotKeys::new(entries.capacity());
-        Self { entries, hot_keys, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
+        let scanned = ScannedParts::new(entries.capacity());
+        Self { entries, hot_keys, scanned, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
     }
 
     fn admits(&self, record_bytes: u32) -> bool {
@@ -128,6 +132,23 @@ impl ValueCache {
         let shares_too_much = value.held_bytes() > own;
         let value = if shares_too_much { Value::copy_from(value) } else { value.clone() };
         guard.insert(entry_of(wanted, value));
+    }
+
+    /// What is kept of a record, which counts as a use of it.
+    pub(crate) fn touch(&self, place: CachePlace) -> Option<ValueArc<CachedValue>> {
+        self.entries.get_uncounted(&place)?.into_value()
+    }
+
+    /// Keeps a value that a scan has read.
+    pub(crate) fn keep_scanned(&self, wanted: &Wanted<'_>, place: CachePlace, value: &Value) {
+        if self.admits(wanted.handle.bytes) {
+            self.entries.insert_uncounted(place, entry_of(wanted, Value::copy_from(value)));
+        }
+    }
+
+    /// Memory of what it knows besides what it keeps.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.hot_keys.memory_bytes() + self.scanned.memory_bytes()
     }
 
     /// Keeps a value that was just written, if gets have wanted the one before it (VC-4).

@@ -21,9 +21,11 @@ pub(crate) mod ref_changes;
 pub(crate) mod repairs;
 pub(crate) mod rewrite;
 pub(crate) mod sample;
+pub(crate) mod scanned;
 pub(crate) mod segment;
 pub(crate) mod strategy;
 pub(crate) mod table;
+pub(crate) mod tags;
 pub(crate) mod tail_buffer;
 #[cfg(test)]
 pub(crate) mod testing;

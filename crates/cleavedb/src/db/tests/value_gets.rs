@@ -162,6 +162,39 @@ fn a_new_value_of_a_key_that_gets_want_is_kept_when_it_is_written() {
 }
 
 #[test]
+fn what_short_scans_read_again_is_kept() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    let value = |number: u64| vec![number as u8; 1000];
+    (0..2000).for_each(|number| apart(&db).put(key(number), value(number)).unwrap());
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = open(&disk);
+    let keyspace = apart(&db);
+    assert_eq!(keyspace.iter().keys().count(), 2000, "brings all blocks into memory");
+    let walk = |from: u64, count: u64| {
+        let before = reads(&db).calls;
+        for (number, pair) in (from..).zip(keyspace.range(key(from)..).take(count as usize)) {
+            assert_eq!(pair.unwrap(), (key(number).into(), value(number).into()));
+        }
+        reads(&db).calls - before
+    };
+    // How far scans go is learned first, elsewhere.
+    (0..32).for_each(|number| assert!(walk(1000 + number * 20, 40) > 0));
+    let bytes = db.stats().cache.bytes;
+    assert!(walk(100, 40) > 0);
+    assert_eq!(db.stats().cache.bytes, bytes, "once is not enough");
+    assert!(walk(100, 40) > 0);
+    assert!(db.stats().cache.bytes > bytes + 20_000);
+    let third = walk(100, 40);
+    assert!(third <= 1, "{third} reads");
+    // A long one leaves the cache alone but for its beginning.
+    let bytes = db.stats().cache.bytes;
+    (0..3).for_each(|_| assert!(walk(0, 2000) > 0));
+    assert!(db.stats().cache.bytes < bytes + 400_000);
+}
+
+#[test]
 fn scans_and_large_values_leave_the_cache_alone() {
     let disk = MemoryDisk::new();
     let db = open(&disk);

@@ -51,6 +51,10 @@ const FIRST_PAIRS_MAX: usize = 64;
 const AHEAD_BYTES_MAX: u64 = 4 << 20;
 const AHEAD_BUDGET_SHARE: u64 = 32;
 
+/// Pairs of a run that the cache is told of: a longer one is not likely to be walked again while it
+/// would be kept.
+const NOTED_PAIRS_MAX: usize = 256;
+
 /// A pair ahead.
 struct Pair {
     key: Value,
@@ -378,7 +382,8 @@ fn room(run: usize, ahead: usize, expected: Option<Expected>) -> Option<Room> {
     let is_likely = begun < least || run >= most;
     let is_time = ahead == 0 || is_likely && ahead + step <= pairs_max;
     let beside = if expected.is_some() { most.saturating_sub(begun) } else { usize::MAX };
-    is_time.then_some(Room { pairs: step, beside, bytes: 0 })
+    let is_noted = begun < NOTED_PAIRS_MAX;
+    is_time.then_some(Room { pairs: step, beside, bytes: 0, is_noted })
 }
 
 /// What a window may take.
@@ -390,6 +395,8 @@ struct Room {
     beside: usize,
     /// Bytes, about.
     bytes: u64,
+    /// Whether the cache learns of it.
+    is_noted: bool,
 }
 
 /// What is known of the walk behind a window.
@@ -439,7 +446,8 @@ impl VisibleCursor {
         let wanted: Vec<Wanted<'_>> =
             pairs.iter().filter_map(|p| p.wanted(self.keyspace)).collect();
         debug_assert_eq!(wanted.len(), places);
-        let values = self.engine.value_reader(&self.files).begin(&wanted, Purpose::Read);
+        let values =
+            self.engine.value_reader(&self.files).begin(&wanted, Purpose::Read, room.is_noted);
         if let (Some(first), Some(last)) = (wanted.first(), wanted.last()) {
             let reads = values.needless_reads(self.engine.widths.value_order_bytes);
             let ends = if forward { (first.key, last.key) } else { (last.key, first.key) };
@@ -494,7 +502,10 @@ impl VisibleCursor {
             (Some(Base::Separated(seq, _)), Some(place)) => {
                 let Place { number, handle } = place?;
                 let wanted = Wanted { handle, keyspace: self.keyspace, key: &key, seq };
-                Some(values.value(number, &wanted)?)
+                let value = values.value(number, &wanted)?;
+                let reader = self.engine.value_reader(&self.files);
+                reader.keep_known(values, number, &wanted, &value);
+                Some(value)
             }
             (Some(Base::Inline(value)), _) => Some(value),
             _ => None,

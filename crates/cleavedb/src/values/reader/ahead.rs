@@ -50,17 +50,25 @@ pub(crate) struct ValuesAhead {
     opened: Vec<Result<()>>,
     /// What the pieces brought.
     brought: Vec<PieceBytes>,
+    /// Which pieces a scan has read lately.
+    known: Vec<bool>,
 }
 
 impl ValueReader<'_> {
-    /// Begins to read many values and waits for none, but for indexes of value tables.
-    pub(crate) fn begin(&self, wanted: &[Wanted<'_>], purpose: Purpose) -> ValuesAhead {
+    /// Begins to read many values and waits for none, but for indexes of value tables. Whether the
+    /// cache is to learn of it: of what is wanted there, and what is read again.
+    pub(crate) fn begin(
+        &self,
+        wanted: &[Wanted<'_>],
+        purpose: Purpose,
+        is_noted: bool,
+    ) -> ValuesAhead {
         let io = &self.context.io;
         // (number, its way), of those that need the device
         let mut open: Vec<(usize, Way)> = Vec::with_capacity(wanted.len());
         let mut places: Vec<Place> = Vec::with_capacity(wanted.len());
         for (number, one) in wanted.iter().enumerate() {
-            places.push(match self.place_of(one, purpose) {
+            places.push(match self.place_of(one, purpose, is_noted) {
                 Ok(Ok(way)) => {
                     open.push((number, way));
                     Place::Piece(0, 0)
@@ -79,13 +87,27 @@ impl ValueReader<'_> {
                 }
             }
         }
-        let ways = open.into_iter().map(|(_, way)| way).collect();
+        let ways: Vec<Way> = open.into_iter().map(|(_, way)| way).collect();
         let (opened, reads) = prepare(&pieces, &io.meter, purpose);
         let under_way = (!reads.is_empty()).then(|| {
             io.meter.batch_submitted();
             io.disk.start_batch(reads)
         });
-        ValuesAhead { under_way, places, pieces, ways, opened, brought: Vec::new() }
+        let known = if is_noted { self.known(&pieces, &ways) } else { Vec::new() };
+        ValuesAhead { under_way, places, pieces, ways, opened, brought: Vec::new(), known }
+    }
+
+    /// Which pieces a scan has read lately, of those that are wanted almost whole: what lies between
+    /// scattered values is read again by the same scan.
+    fn known(&self, pieces: &[Piece], ways: &[Way]) -> Vec<bool> {
+        let scanned = &self.context.cache.scanned;
+        let is_known = |piece: &Piece| {
+            let ways = ways.get(piece.from..piece.to).unwrap_or_default();
+            let bytes: u64 = ways.iter().map(|way| way.range.end - way.range.start).sum();
+            let is_dense = bytes * 4 > (piece.end - piece.offset) * 3;
+            is_dense && scanned.meet(piece.file.id(), piece.offset..piece.end)
+        };
+        pieces.iter().map(is_known).collect()
     }
 
     /// Where a value will come from: by way of the device, or from elsewhere.
@@ -93,6 +115,7 @@ impl ValueReader<'_> {
         &self,
         wanted: &Wanted<'_>,
         purpose: Purpose,
+        is_noted: bool,
     ) -> Result<std::result::Result<Way, Place>> {
         let handle = &wanted.handle;
         if handle.is_large() {
@@ -109,12 +132,30 @@ impl ValueReader<'_> {
         {
             return Ok(Err(Place::Tail(Arc::clone(file), owner, range)));
         }
-        match self.context.cache.peek(self.cache_place(handle)) {
+        let (cache, place) = (&self.context.cache, self.cache_place(handle));
+        match if is_noted { cache.touch(place) } else { cache.peek(place) } {
             // What is kept of a file of before its rewrite may be of another record.
             Some(kept) if kept.of(wanted).is_some() || matches!(home, Home::Segment(_)) => {
                 Ok(Err(Place::Kept(Arc::clone(file), kept)))
             }
             _ => home.way(wanted, purpose).map(Ok),
+        }
+    }
+}
+
+impl ValueReader<'_> {
+    /// Keeps a value out of these, if scans come back to where it stands.
+    pub(crate) fn keep_known(
+        &self,
+        ahead: &ValuesAhead,
+        number: usize,
+        wanted: &Wanted<'_>,
+        value: &Value,
+    ) {
+        if let Some(&Place::Piece(at, _)) = ahead.places.get(number)
+            && ahead.known.get(at).is_some_and(|is_known| *is_known)
+        {
+            self.context.cache.keep_scanned(wanted, self.cache_place(&wanted.handle), value);
         }
     }
 }

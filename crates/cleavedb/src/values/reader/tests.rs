@@ -103,7 +103,7 @@ proptest! {
         let keys: Vec<_> = numbers.iter().map(|&number| key(number)).collect();
         let wanted: Vec<_> =
             numbers.iter().zip(&keys).map(|(&number, key)| world.wanted(number, key)).collect();
-        let mut ahead = world.reader().begin(&wanted, Purpose::Read);
+        let mut ahead = world.reader().begin(&wanted, Purpose::Read, false);
         let calls = world.context.io.meter.read_calls(Purpose::Read);
         prop_assert!(calls <= numbers.len() as u64);
         for ((at, one), &number) in wanted.iter().enumerate().zip(&numbers) {
@@ -216,7 +216,7 @@ fn only_the_entrys_own_record_is_handed_out() {
         ("one byte less", Wanted { handle: shorter, ..right }),
     ] {
         let read = || {
-            let mut ahead = world.reader().begin(&[wanted], Purpose::Read);
+            let mut ahead = world.reader().begin(&[wanted], Purpose::Read, false);
             [
                 world.reader().read(&wanted, Purpose::Read),
                 world.reader().get(&wanted),

@@ -119,7 +119,7 @@ proptest! {
                 mixed.reader().get(one).unwrap();
             }
         }
-        let mut ahead = mixed.reader().begin(&wanted, Purpose::Read);
+        let mut ahead = mixed.reader().begin(&wanted, Purpose::Read, false);
         for ((at, one), &(number, _)) in wanted.iter().enumerate().zip(&picked) {
             prop_assert!(ahead.value(at, one).unwrap() == value(number), "value {}", number);
         }
@@ -178,7 +178,7 @@ fn an_error_of_one_leaves_the_others_in_containers_too() {
         wanted[10].seq += 1;
         wanted[16].handle.file = FileId(18);
         let wrong = [4, 5, 6, 7, 10, 16];
-        let mut ahead = mixed.reader().begin(&wanted, Purpose::Read);
+        let mut ahead = mixed.reader().begin(&wanted, Purpose::Read, false);
         let found = mixed.reader().read_many(&wanted, Purpose::Read);
         for (number, found) in found.into_iter().enumerate() {
             let ways = [found, ahead.value(number, &wanted[number])];
