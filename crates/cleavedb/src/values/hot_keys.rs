@@ -1,5 +1,5 @@
-//! Keys whose values gets have wanted lately: a new value of one of them is kept when it is written,
-//! since it is likely to be wanted before it would be read anyway.
+//! Keys whose values gets have wanted lately: a new value of one of them is kept when it is
+//! written, since it is likely to be wanted before it would be read anyway.
 //!
 //! Shared by all readers and writers. A forgotten key costs a device read, a key taken for another
 //! one some memory for a while. A key is taken out when it is asked for, so that what is only

@@ -97,8 +97,8 @@ impl ValueReader<'_> {
         ValuesAhead { under_way, places, pieces, ways, opened, brought: Vec::new(), known }
     }
 
-    /// Which pieces a scan has read lately, of those that are wanted almost whole: what lies between
-    /// scattered values is read again by the same scan.
+    /// Which pieces a scan has read lately, of those that are wanted almost whole: what lies
+    /// between scattered values is read again by the same scan.
     fn known(&self, pieces: &[Piece], ways: &[Way]) -> Vec<bool> {
         let scanned = &self.context.cache.scanned;
         let is_known = |piece: &Piece| {
