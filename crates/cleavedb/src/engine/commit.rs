@@ -27,7 +27,6 @@ use crate::log::batch::{BatchReader, Record, Separated};
 use crate::log::format::{FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FrameRef};
 use crate::log::separated::Slot;
 use crate::memory::memtable::Memtable;
-use crate::values::cache::ValueCache;
 use crate::values::handle::Handle;
 use publication::Publication;
 use queue::{DONE, Follower, Place, Queue, TRY};
@@ -174,8 +173,7 @@ impl Engine {
         self.hand_over();
         let outcome = match logged {
             Ok(Some(logged)) => {
-                let cache = &self.value_context.cache;
-                let inserted = insert_group(&own, &followers, &logged, cache);
+                let inserted = insert_group(&own, &followers, &logged);
                 if let Err(error) = &inserted {
                     self.stop(error);
                 }
@@ -355,12 +353,7 @@ impl Engine {
 }
 
 /// Inserts every record of a group; record `i` of a batch has its base seq plus `i`.
-fn insert_group(
-    own: &Work,
-    followers: &[Follower],
-    logged: &Logged,
-    cache: &ValueCache,
-) -> Result<()> {
+fn insert_group(own: &Work, followers: &[Follower], logged: &Logged) -> Result<()> {
     let mut seq = logged.base_seq;
     let mut frame_start = logged.place.map_or(0, |place| place.start);
     for work in members(own, followers).filter(|work| work.count > 0) {
@@ -368,7 +361,6 @@ fn insert_group(
             file,
             offset: frame_start + FRAME_HEADER_BYTES as u64,
         });
-        let place = place.map(|place| (place, Some(cache)));
         insert_batch(&logged.memtable, &work.payload, work.count, seq, place)?;
         frame_start += (work.payload.len() + FRAME_OVERHEAD_BYTES) as u64;
         seq += u64::from(work.count);
@@ -387,13 +379,13 @@ pub(crate) struct PayloadPlace {
 }
 
 /// Inserts the records of one batch from `seq` on; separated puts, which have been proved or are
-/// the caller's own, as their handles, and their values into the cache where that is given.
+/// the caller's own, as their handles.
 pub(crate) fn insert_batch(
     memtable: &Memtable,
     payload: &[u8],
     count: u32,
     mut seq: Seq,
-    place: Option<(PayloadPlace, Option<&ValueCache>)>,
+    place: Option<PayloadPlace>,
 ) -> Result<()> {
     let records = match place {
         None => BatchReader::new(payload, count),
@@ -404,14 +396,11 @@ pub(crate) fn insert_batch(
         let Record { kind, keyspace, key, value, separated } = record;
         match (kind, separated, place) {
             (Kind::RangeDelete, ..) => memtable.insert_range_delete(keyspace, key, value, seq),
-            (Kind::PutSeparated, Some(Separated { start, record }), Some((place, cache))) => {
+            (Kind::PutSeparated, Some(Separated { start, record }), Some(place)) => {
                 let offset = place.offset + start as u64;
                 let bytes = record.bytes() as u32;
                 let handle = Handle { file: place.file, epoch: 0, offset, bytes };
                 memtable.insert(keyspace, key, seq, kind, &handle.encode());
-                if let Some(cache) = cache {
-                    cache.keep_if_hot(&handle, &record, seq);
-                }
             }
             _ => memtable.insert(keyspace, key, seq, kind, value),
         }

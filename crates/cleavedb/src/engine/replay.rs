@@ -79,7 +79,6 @@ impl Engine {
             offset: pending.offset + FRAME_HEADER_BYTES as u64,
         });
         let memtable = Arc::clone(&self.view.load().active);
-        let place = place.map(|place| (place, None));
         insert_batch(&memtable, &pending.payload, header.count, header.base_seq, place)
             .map_err(|error| lane.at(error, pending.offset))?;
         let last_seq = header.next_seq() - 1;

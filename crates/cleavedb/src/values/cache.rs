@@ -3,22 +3,17 @@
 //! Shared by all readers. Invariants: VC-1 what is handed out is of the keyspace, key and seq asked
 //! for: a record proved itself before it came in. VC-2 a cached value pins no memory that is not
 //! counted. VC-3 nothing is ever invalidated: places are never written twice, numbers of files
-//! never given out twice (rules F3, F6); what a removed file held ages out. VC-4 what was just
-//! written is kept under the place that its handle names, as a reader would keep it; whether it
-//! becomes visible is not the cache's concern, for until then nobody asks for that place.
+//! never given out twice (rules F3, F6); what a removed file held ages out.
 
 use std::sync::Arc as ValueArc;
 
-use crate::base::entry::{FileId, KeyspaceId, Seq};
+use crate::base::entry::FileId;
 use crate::base::sync::Arc;
 use crate::base::sync::figures::{AtomicU64, Ordering};
 use crate::base::value::Value;
-use crate::log::separated::SeparatedRecord;
 use crate::memory::cache::{Begin, MissGuard};
 use crate::memory::cache_entry::CachedValue;
 use crate::table::{BlockCache, CacheEntry};
-use crate::values::handle::Handle;
-use crate::values::hot_keys::HotKeys;
 use crate::values::locator::place::UNIT_BYTES;
 use crate::values::reader::Wanted;
 use crate::values::scanned::ScannedParts;
@@ -34,8 +29,6 @@ const PINNED_BYTES_MAX: usize = 64;
 /// The cache as value files use it.
 pub(crate) struct ValueCache {
     entries: Arc<BlockCache>,
-    /// Keys whose values gets have wanted.
-    pub(crate) hot_keys: HotKeys,
     /// What scans have read.
     pub(crate) scanned: ScannedParts,
     hits: AtomicU64,
@@ -64,9 +57,8 @@ impl ValueCache {
     /// Keeps values beside what is in `entries` already.
     pub(crate) fn new(entries: &Arc<BlockCache>) -> Self {
         let entries = Arc::clone(entries);
-        let hot_keys = HotKeys::new(entries.capacity());
         let scanned = ScannedParts::new(entries.capacity());
-        Self { entries, hot_keys, scanned, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
+        Self { entries, scanned, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
     }
 
     fn admits(&self, record_bytes: u32) -> bool {
@@ -85,7 +77,7 @@ impl ValueCache {
         match self.begin_any(place, wanted.handle.bytes, wait) {
             Kept::Hit(kept) => match kept.of(wanted) {
                 Some(value) => {
-                    self.count_hit(wanted.keyspace, wanted.key);
+                    self.count_hit();
                     Kept::Hit(value)
                 }
                 None => Kept::Miss(None),
@@ -112,9 +104,8 @@ impl ValueCache {
         }
     }
 
-    /// A get of this key was served with what is kept.
-    pub(crate) fn count_hit(&self, keyspace: KeyspaceId, key: &[u8]) {
-        self.hot_keys.note(keyspace, key);
+    /// A get was served with what is kept.
+    pub(crate) fn count_hit(&self) {
         self.hits.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -126,7 +117,6 @@ impl ValueCache {
         value: &Value,
     ) {
         self.misses.fetch_add(1, Ordering::Relaxed);
-        self.hot_keys.note(wanted.keyspace, wanted.key);
         let Some(guard) = guard else { return };
         let own = value.len() + wanted.key.len() + PINNED_BYTES_MAX;
         let shares_too_much = value.held_bytes() > own;
@@ -148,21 +138,7 @@ impl ValueCache {
 
     /// Memory of what it knows besides what it keeps.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.hot_keys.memory_bytes() + self.scanned.memory_bytes()
-    }
-
-    /// Keeps a value that was just written, if gets have wanted the one before it (VC-4).
-    #[inline]
-    pub(crate) fn keep_if_hot(&self, handle: &Handle, record: &SeparatedRecord<'_>, seq: Seq) {
-        let SeparatedRecord { keyspace, key, .. } = *record;
-        if !self.hot_keys.take(keyspace, key) || !self.admits(handle.bytes) {
-            return;
-        }
-        // What cannot be decompressed is told of to whoever reads it.
-        let Ok(value) = record.value() else { return };
-        let wanted = Wanted { handle: *handle, keyspace, key, seq };
-        let place = cache_place(handle.file, handle.offset);
-        self.entries.insert_uncounted(place, entry_of(&wanted, Value::copy_from(&value)));
+        self.scanned.memory_bytes()
     }
 
     #[cfg(test)]

@@ -9,7 +9,6 @@ pub(crate) mod file;
 pub(crate) mod file_table;
 pub(crate) mod guards;
 pub(crate) mod handle;
-pub(crate) mod hot_keys;
 pub(crate) mod large;
 pub(crate) mod locator;
 #[cfg_attr(not(test), expect(dead_code, reason = "parts of it only the model and tests use"))]

@@ -82,10 +82,7 @@ impl ValueReader<'_> {
         };
         let value = match self.home_of(&wanted.handle)? {
             Home::Segment(file) => match self.in_tail(&wanted.handle) {
-                Some((owner, range)) => {
-                    cache.hot_keys.note(wanted.keyspace, wanted.key);
-                    return value_of(file, wanted, owner.into(), range);
-                }
+                Some((owner, range)) => return value_of(file, wanted, owner.into(), range),
                 None => self.read_from(file, wanted, Purpose::Read)?,
             },
             Home::Container(home, access) => home.read(wanted, access, Purpose::Read)?,

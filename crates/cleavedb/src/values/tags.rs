@@ -31,17 +31,6 @@ impl Tags {
         is_there
     }
 
-    /// Whether a hash is there, which is forgotten with the answer.
-    #[inline]
-    pub(crate) fn take(&self, hash: u64) -> bool {
-        let Some((tag, wanted)) = self.place(hash) else { return false };
-        let is_there = tag.load(Ordering::Relaxed) == wanted;
-        if is_there {
-            tag.store(0, Ordering::Relaxed);
-        }
-        is_there
-    }
-
     /// Memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
         size_of_val(&*self.tags) as u64

@@ -125,43 +125,6 @@ fn what_was_read_stays_in_memory() {
 }
 
 #[test]
-fn a_new_value_of_a_key_that_gets_want_is_kept_when_it_is_written() {
-    let disk = MemoryDisk::new();
-    let (db, keyspace) = cold(&disk, 1000);
-    let check = |numbers: std::ops::Range<u64>, version| {
-        let before = reads(&db);
-        for number in numbers {
-            assert_eq!(keyspace.get(key(number)).unwrap().unwrap(), long(number, version));
-        }
-        let after = reads(&db);
-        (after.hits - before.hits, after.misses - before.misses)
-    };
-    assert_eq!(check(0..300, 0), (0, 300));
-    for version in 1..3 {
-        // The second time nobody has wanted those of before.
-        (0..600).for_each(|number| keyspace.put(key(number), long(number, version)).unwrap());
-        // The newest frames of the log are in memory, too: that many others take their place.
-        (0..5000).for_each(|number| keyspace.put(key(5000 + number), long(number, 0)).unwrap());
-        db.flush().unwrap();
-        match version {
-            1 => assert_eq!(keyspace.get(key(299)).unwrap().unwrap(), long(299, 1)),
-            _ => {
-                assert_eq!(check(0..299, 2), (0, 299));
-                assert_eq!(check(299..300, 2), (1, 0));
-            }
-        }
-    }
-    // All of them were wanted, and a few keys share their places with others.
-    (0..300).for_each(|number| keyspace.put(key(number), long(number, 3)).unwrap());
-    (0..5000).for_each(|number| keyspace.put(key(5000 + number), long(number, 1)).unwrap());
-    let (hits, misses) = check(0..300, 3);
-    assert!(hits >= 290 && hits + misses == 300, "{hits} {misses}");
-    let (hits, misses) = check(300..600, 2);
-    assert_eq!((hits, misses), (0, 300));
-    db.verify(&mut |_, _| ()).unwrap();
-}
-
-#[test]
 fn what_short_scans_read_again_is_kept() {
     let disk = MemoryDisk::new();
     let db = open(&disk);

@@ -55,7 +55,6 @@ impl ValueReader<'_> {
             if let Ok(Home::Segment(file)) = home
                 && let Some((owner, range)) = self.in_tail(&one.handle)
             {
-                cache.hot_keys.note(one.keyspace, one.key);
                 outcomes.push(Some(value_of(file, one, owner.into(), range)));
                 continue;
             }

@@ -206,7 +206,7 @@ impl ValueReader<'_> {
         if kept.seq > sought.snapshot && !planted!("located_seq_unchecked") {
             return Located::Newer;
         }
-        self.context.cache.count_hit(sought.keyspace, sought.key);
+        self.context.cache.count_hit();
         Located::Value(kept.seq, kept.value.clone())
     }
 
