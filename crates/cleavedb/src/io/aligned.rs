@@ -47,12 +47,18 @@ impl AlignedBuffer {
 
     /// Sets the length; new bytes are zero.
     pub(crate) fn resize(&mut self, len: usize) {
-        let old = self.len;
+        // Pages that are new are zero already.
+        let (old, held) = (self.len, self.pages.len() * DIRECT_ALIGN);
+        self.resize_stale(len);
+        if let Some(stale) = self.get_mut(old..len.min(held)) {
+            stale.fill(0);
+        }
+    }
+
+    /// Sets the length; new bytes may be anything that the buffer held before.
+    pub(crate) fn resize_stale(&mut self, len: usize) {
         self.grow_to(len);
         self.len = len;
-        if let Some(fresh) = self.get_mut(old..) {
-            fresh.fill(0);
-        }
     }
 
     /// Appends bytes.

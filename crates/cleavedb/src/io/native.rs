@@ -11,6 +11,7 @@ mod file;
 mod lock;
 mod read_threads;
 mod ring;
+mod spare;
 
 use std::io;
 use std::os::fd::OwnedFd;

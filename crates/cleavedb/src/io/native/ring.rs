@@ -19,6 +19,7 @@ use crate::io::aligned::{AlignedBuffer, copy_prefix, is_direct_aligned};
 use crate::io::disk::{BatchRead, DIRECT_ALIGN};
 use crate::io::native::batch::read_alone;
 use crate::io::native::file::direct_span;
+use crate::io::native::spare;
 
 /// Reads under way at once in one ring: past 32 the device gains little, past 128 nothing.
 const DEPTH: u32 = 128;
@@ -77,7 +78,7 @@ impl Slot {
         let direct = read.file.is_direct();
         let (into, offset) = if direct && !is_direct_aligned(&caller, read.offset) {
             let span = direct_span(read.offset, caller.len());
-            let buffer = AlignedBuffer::zeroed(span.len);
+            let buffer = spare::take(span.len);
             (Into::Aligned { buffer, skip: span.skip, caller }, span.start)
         } else {
             (Into::Caller(caller), read.offset)
@@ -144,6 +145,7 @@ impl Slot {
             Into::Aligned { buffer, skip, mut caller } => {
                 let got = buffer.get(skip..self.filled.max(skip)).unwrap_or(&[]);
                 copy_prefix(&mut caller, got);
+                spare::give(buffer);
                 caller
             }
         };
