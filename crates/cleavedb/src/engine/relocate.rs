@@ -49,6 +49,10 @@ const READ_BYTES: u64 = 4 << 20;
 /// The part of the memory budget for that.
 const MEMORY_PART: u64 = 32;
 
+/// The part of the memory budget, for each part of a compaction, in which the locator's news are
+/// noted: of four values of 1 KiB for each KiB of the budget.
+const MOVED_PART: u64 = 16;
+
 /// The epoch of a file that was never anywhere but in its container.
 const FIRST_EPOCH: u32 = 1;
 
@@ -324,7 +328,7 @@ impl Engine {
             container_bytes: self.widths.value_segment_bytes,
             order_bytes: self.widths.value_order_bytes,
             read_bytes: (budget / MEMORY_PART).min(READ_BYTES),
-            moved_bytes: (budget / MEMORY_PART) as usize,
+            moved_bytes: (budget / MOVED_PART) as usize,
             direct: self.settings.direct_writes,
             tells_locator: self.locating.is_some(),
             done: Mutex::new(Done::default()),
