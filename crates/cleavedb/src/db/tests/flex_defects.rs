@@ -10,8 +10,10 @@ use super::*;
 use crate::base::widths::Widths;
 use crate::db::handle::Handle;
 use crate::engine::Engine;
+use crate::io::clock::SystemClock;
 use crate::io::fault_disk::{CallKind, Fault, FaultDisk, FaultPlan};
 use crate::io::memory_disk::CrashMode;
+use crate::io::threads::ThreadPool;
 use crate::{Durability, ErrorKind, IndexKind, Result};
 
 /// Structures so small that some hundred pairs make many of each.
@@ -446,7 +448,10 @@ fn a_failed_sync_or_a_full_disk_fails_the_flush_and_loses_nothing() {
 #[test]
 fn the_log_and_memory_agree_on_who_wrote_a_key_last() {
     let disk = MemoryDisk::new();
-    let db = open(&disk);
+    // Several writers need background work that goes on by itself.
+    let threads = ThreadPool::new(2).unwrap();
+    let io = Io::new(Arc::new(disk.clone()), Arc::new(SystemClock), threads, 0);
+    let db = try_open(io, Durability::Buffered).unwrap();
     let keyspace = flex(&db);
     for round in 0..10 {
         std::thread::scope(|scope| {
