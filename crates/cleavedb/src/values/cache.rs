@@ -1,4 +1,5 @@
-//! Values that gets have read from value files, in the block cache's budget.
+//! Values that gets, and short scans for a second time, have read from value files, in the block
+//! cache's budget.
 //!
 //! Shared by all readers. Invariants: VC-1 what is handed out is of the keyspace, key and seq asked
 //! for: a record proved itself before it came in. VC-2 a cached value pins no memory that is not
