@@ -19,5 +19,6 @@ pub(crate) mod runs;
 pub(crate) mod section;
 pub(crate) mod sync;
 pub(crate) mod tombstone;
+pub(crate) mod usual;
 pub(crate) mod value;
 pub(crate) mod widths;

@@ -12,7 +12,7 @@ use crate::base::merge_operator::SharedOperator;
 use crate::base::section::{Section, SectionTag};
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
-use crate::engine::scan::usual::UsualRun;
+use crate::base::usual::UsualRun;
 use crate::engine::settings::{Deltas, IndexKind, KeyspaceSettings};
 use crate::index::OrderedIndex;
 use crate::values::strategy::Strategy;

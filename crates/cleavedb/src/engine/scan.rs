@@ -30,7 +30,6 @@ use crate::values::file_table::ValueFiles;
 
 mod later;
 mod prefetch;
-pub(crate) mod usual;
 
 pub(crate) use later::LaterValue;
 pub(crate) use prefetch::ScanCursor;

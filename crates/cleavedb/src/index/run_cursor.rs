@@ -167,7 +167,7 @@ impl Cursor for RunCursor {
 /// How a table is walked for a cursor with these options.
 pub(crate) fn table_options(options: &CursorOptions) -> TableCursorOptions {
     let CursorOptions { purpose, fill_cache, .. } = options;
-    TableCursorOptions { purpose: *purpose, fill_cache: *fill_cache, readahead: Readahead::Growing }
+    TableCursorOptions { purpose: *purpose, fill_cache: *fill_cache, readahead: Readahead::Usual }
 }
 
 /// The tables of a sorted run that have keys in common with the range of the options.

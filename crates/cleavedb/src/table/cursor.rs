@@ -2,6 +2,10 @@
 //!
 //! Owned by one scan or compaction; pins its table. Invariants: C1 to C4 of
 //! [`crate::base::cursor::Cursor`]. T1 `block` is the number of the block that `position` holds.
+//! T2 a walk of [`Readahead::Usual`] is told to the table once, when the next begins elsewhere or the
+//! cursor goes.
+
+use std::ops::RangeInclusive;
 
 use crate::base::cursor::Cursor;
 use crate::base::entry::{Kind, Seq};
@@ -24,6 +28,8 @@ pub(crate) enum Readahead {
     None,
     /// Twice as much with each read that follows the one before, in either direction.
     Growing,
+    /// The same; and where a walk begins, as many blocks as walks of this table usually take.
+    Usual,
     /// As much as possible from the start: the whole table will be read.
     Full,
 }
@@ -44,6 +50,9 @@ const READAHEAD_BYTES_FIRST: u64 = 16 << 10;
 /// Most that is read in one go: 256 KiB take about as long to transfer as a device needs to begin,
 /// so more gains little and wastes more where the scan ends.
 const READAHEAD_BYTES_MAX: u64 = 256 << 10;
+/// Blocks up to which a walk begins with all that few walks go beyond; a longer one begins with what
+/// most take. A second read takes as long as the transfer of more blocks than these.
+const WALK_BLOCKS_CHEAP: usize = 16;
 
 /// A stretch of the file that was read in one go.
 #[derive(Debug, Default)]
@@ -71,6 +80,10 @@ pub(crate) struct TableCursor {
     /// Blocks whose reading, one behind the other, would go on: the next one in each direction.
     expected: (Option<usize>, Option<usize>),
     window: u64,
+    /// Whether the walk that begins goes backward, as far as the seek says.
+    backward: bool,
+    /// Blocks from which and up to which the walk has gone.
+    walk: Option<RangeInclusive<usize>>,
 }
 
 impl TableReader {
@@ -85,6 +98,8 @@ impl TableReader {
             held: HeldMemory::new(&self.io.meter, options.purpose),
             expected: (None, None),
             window: 0,
+            backward: false,
+            walk: None,
         }
     }
 }
@@ -97,6 +112,7 @@ impl TableCursor {
         }
         self.position.clear();
         let Some(handle) = self.table.handle(number) else { return Ok(false) };
+        self.walk_to(number);
         let block = self.load(handle)?;
         self.position.set_block(block);
         self.block = number;
@@ -132,27 +148,72 @@ impl TableCursor {
         Ok(block)
     }
 
+    /// Lengthens the walk to this block, or begins one where it does not go on.
+    fn walk_to(&mut self, number: usize) {
+        if self.options.readahead != Readahead::Usual {
+            return;
+        }
+        let walk = match self.walk.take() {
+            Some(walk) if number + 1 >= *walk.start() && number <= walk.end() + 1 => {
+                number.min(*walk.start())..=number.max(*walk.end())
+            }
+            ended => {
+                self.end_walk(ended);
+                number..=number
+            }
+        };
+        self.walk = Some(walk);
+    }
+
+    /// Tells the table how far a walk went (T2).
+    fn end_walk(&self, walk: Option<RangeInclusive<usize>>) {
+        if let Some(walk) = walk {
+            self.table.usual_walk.note(walk.end() - walk.start() + 1);
+        }
+    }
+
     /// Decides which blocks to read together with this one.
     fn plan(&mut self, handle: BlockHandle) -> (usize, usize) {
         let number = handle.number;
         let forward = self.expected.0 == Some(number);
         let backward = !forward && self.expected.1 == Some(number);
-        self.window = match self.options.readahead {
+        let goes_on = forward || backward;
+        let grown = (2 * self.window).clamp(READAHEAD_BYTES_FIRST, READAHEAD_BYTES_MAX);
+        let (first, last) = match self.options.readahead {
             #[cfg(any(test, feature = "sim"))]
-            Readahead::None => 0,
-            Readahead::Full => READAHEAD_BYTES_MAX,
-            Readahead::Growing if !forward && !backward => 0,
-            Readahead::Growing => {
-                (2 * self.window).clamp(READAHEAD_BYTES_FIRST, READAHEAD_BYTES_MAX)
+            Readahead::None => (number, number),
+            Readahead::Full => self.blocks_from(handle, backward, usize::MAX, READAHEAD_BYTES_MAX),
+            Readahead::Growing | Readahead::Usual if goes_on => {
+                self.blocks_from(handle, backward, usize::MAX, grown)
             }
+            Readahead::Growing => (number, number),
+            Readahead::Usual => self.first_blocks(handle),
         };
-        let (mut first, mut last) = (number, number);
+        let bytes = |number| self.table.handle(number).map_or(0, |handle| handle.extent.len);
+        self.window = match goes_on {
+            true => grown,
+            false if first == last => 0,
+            false => (first..=last).map(bytes).sum(),
+        };
+        self.expected = (Some(last + 1), first.checked_sub(1));
+        (first, last)
+    }
+
+    /// So many blocks from this one on, of so many bytes at most; itself in any case.
+    fn blocks_from(
+        &self,
+        handle: BlockHandle,
+        backward: bool,
+        blocks_max: usize,
+        bytes_max: u64,
+    ) -> (usize, usize) {
+        let (mut first, mut last) = (handle.number, handle.number);
         let mut total = handle.extent.len;
-        loop {
+        while last - first + 1 < blocks_max {
             let next = if backward { first.checked_sub(1) } else { Some(last + 1) };
             let Some(next) = next.and_then(|next| self.table.handle(next)) else { break };
             total += next.extent.len;
-            if total > self.window {
+            if total > bytes_max {
                 break;
             }
             if backward {
@@ -161,7 +222,30 @@ impl TableCursor {
                 last = next.number;
             }
         }
-        self.expected = (Some(last + 1), first.checked_sub(1));
+        (first, last)
+    }
+
+    /// What a walk begins with: as much as walks of this table usually take, but for what the
+    /// cache holds at the far end.
+    fn first_blocks(&self, handle: BlockHandle) -> (usize, usize) {
+        let number = handle.number;
+        let Some(expected) = self.table.usual_walk.expected() else { return (number, number) };
+        let blocks = expected.most.min(expected.least.max(WALK_BLOCKS_CHEAP));
+        let (mut first, mut last) =
+            self.blocks_from(handle, self.backward, blocks, READAHEAD_BYTES_MAX);
+        let is_cached = |number| {
+            let key = self.table.handle(number).map(|at| (self.table.file_id(), at.extent.offset));
+            key.is_some_and(|key| self.table.cache.peek(&key).is_some())
+        };
+        while last > number && is_cached(last) {
+            last -= 1;
+        }
+        while first < number && is_cached(first) {
+            first += 1;
+        }
+        if first < last {
+            mark!("table_walk_begun_with_what_is_usual");
+        }
         (first, last)
     }
 
@@ -227,19 +311,23 @@ impl TableCursor {
 
 impl Cursor for TableCursor {
     fn seek_first(&mut self) -> Result<()> {
+        self.backward = false;
         self.moving(|cursor| cursor.first_from(0))
     }
 
     fn seek_last(&mut self) -> Result<()> {
+        self.backward = true;
         self.moving(|cursor| cursor.last_until(cursor.table.index.len().checked_sub(1)))
     }
 
     fn seek(&mut self, key: &[u8], seq: Seq) -> Result<()> {
+        self.backward = false;
         self.moving(|cursor| cursor.seek_to(key, seq))
     }
 
     fn seek_before(&mut self, key: &[u8], seq: Seq) -> Result<()> {
-        self.seek(key, seq)?;
+        self.backward = true;
+        self.moving(|cursor| cursor.seek_to(key, seq))?;
         if self.valid() { self.prev() } else { self.seek_last() }
     }
 
@@ -297,6 +385,13 @@ impl Cursor for TableCursor {
             (Some(block), Some(entry)) => block.value(entry),
             _ => Value::copy_from(&[]),
         }
+    }
+}
+
+impl Drop for TableCursor {
+    fn drop(&mut self) {
+        let walk = self.walk.take();
+        self.end_walk(walk);
     }
 }
 

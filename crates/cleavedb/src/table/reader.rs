@@ -14,6 +14,7 @@ use crate::base::marks::mark;
 use crate::base::planted::planted;
 use crate::base::sync::Arc;
 use crate::base::tombstone::Fragments;
+use crate::base::usual::UsualRun;
 use crate::io::disk::OpenMode;
 use crate::io::meter::OpenTable;
 use crate::io::{DiskFile, Io, Purpose};
@@ -49,6 +50,8 @@ pub(crate) struct TableReader {
     fragments: Arc<Fragments>,
     has_tombstones: bool,
     pub(super) cache: Arc<BlockCache>,
+    /// Blocks that users' scans of the table took.
+    pub(super) usual_walk: UsualRun,
     /// Counts the table as open.
     open: OpenTable,
 }
@@ -129,6 +132,7 @@ impl TableReader {
             has_tombstones: !tombstones.is_empty(),
             fragments: Arc::new(Fragments::build(tombstones)),
             cache: cache.clone(),
+            usual_walk: UsualRun::default(),
             open: OpenTable::new(&io.meter),
         };
         let bytes = table.memory_bytes();

@@ -31,7 +31,12 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 }
 
 fn readahead() -> impl Strategy<Value = Readahead> {
-    prop_oneof![Just(Readahead::None), Just(Readahead::Growing), Just(Readahead::Full)]
+    prop_oneof![
+        Just(Readahead::None),
+        Just(Readahead::Growing),
+        Just(Readahead::Usual),
+        Just(Readahead::Full)
+    ]
 }
 
 fn check(cursor: &TableCursor, items: &[Item], at: Option<usize>) {
@@ -128,4 +133,101 @@ fn what_is_read_ahead_is_counted_as_memory() {
     assert!((300_000..=2 * READAHEAD_BYTES_MAX).contains(&held()), "{} bytes", held());
     drop(cursors);
     assert_eq!(held(), 0);
+}
+
+/// A table of 200 blocks with 20 entries each, and how a user's scan reads it.
+fn blocks_of_20() -> (Bench, Arc<TableReader>, TableCursorOptions) {
+    let bench = Bench::new();
+    let items: Vec<_> =
+        (0..4_000u32).map(|n| item(&n.to_be_bytes(), 5, Kind::Put, &[7; 200])).collect();
+    let meta = bench.write(Bench::options(5, Compression::None, 4_200), &items, &[]).unwrap();
+    let table = bench.open(&meta).unwrap();
+    assert!((195..=205).contains(&table.index.len()), "{} blocks", table.index.len());
+    let options = TableCursorOptions {
+        purpose: Purpose::Read,
+        fill_cache: false,
+        readahead: Readahead::Usual,
+    };
+    (bench, table, options)
+}
+
+/// Calls that a scan of `pairs` from entry `n` takes, and blocks that they bring.
+fn scan(
+    bench: &Bench,
+    table: &Arc<TableReader>,
+    options: TableCursorOptions,
+    n: u32,
+    pairs: i32,
+) -> (u64, u64) {
+    let read =
+        || (bench.io.meter.read_calls(Purpose::Read), bench.io.meter.bytes_read(Purpose::Read));
+    let before = read();
+    let mut cursor = table.cursor(options);
+    let seek = if pairs < 0 { Cursor::seek_before } else { Cursor::seek };
+    seek(&mut cursor, &n.to_be_bytes(), 5).unwrap();
+    for _ in 1..pairs.unsigned_abs() {
+        assert!(cursor.valid());
+        if pairs < 0 { cursor.prev().unwrap() } else { cursor.next().unwrap() }
+    }
+    let after = read();
+    (after.0 - before.0, (after.1 - before.1 + 2_000) / 4_200)
+}
+
+#[test]
+fn a_walk_begins_with_the_blocks_that_walks_usually_take() {
+    let (bench, table, options) = blocks_of_20();
+    // 50 entries from the middle of a block on: three blocks or four. Nothing is known at first.
+    let (calls, _) = scan(&bench, &table, options, 110, 50);
+    assert!(calls >= 2, "{calls} calls");
+    for n in 0..40 {
+        scan(&bench, &table, options, 90 * n + 10, 50);
+    }
+    for pairs in [50, -50] {
+        let (calls, blocks) = scan(&bench, &table, options, 1_910, pairs);
+        assert_eq!(calls, 1, "{pairs} pairs");
+        assert!((3..=4).contains(&blocks), "{blocks} blocks for {pairs} pairs");
+    }
+    // Longer than usual: it goes on from there.
+    let (calls, blocks) = scan(&bench, &table, options, 1_910, 400);
+    assert!((3..=5).contains(&calls) && blocks <= 45, "{calls} calls, {blocks} blocks");
+}
+
+#[test]
+fn looks_for_one_key_read_one_block_again_once_they_are_usual() {
+    let (bench, table, options) = blocks_of_20();
+    for n in 0..40 {
+        scan(&bench, &table, options, 90 * n + 10, 50);
+    }
+    for n in 0..40 {
+        scan(&bench, &table, options, 90 * n + 7, 1);
+    }
+    assert_eq!(scan(&bench, &table, options, 1_907, 1), (1, 1));
+}
+
+#[test]
+fn walks_of_compactions_say_nothing_of_what_users_take() {
+    let (bench, table, options) = blocks_of_20();
+    for _ in 0..10 {
+        let whole = TableCursorOptions { readahead: Readahead::Growing, ..options };
+        scan(&bench, &table, whole, 0, 4_000);
+    }
+    assert_eq!(table.usual_walk.expected(), None);
+    assert_eq!(scan(&bench, &table, options, 1_907, 1), (1, 1));
+}
+
+#[test]
+fn blocks_in_the_cache_end_what_a_walk_begins_with() {
+    let (bench, table, options) = blocks_of_20();
+    let filling = TableCursorOptions { fill_cache: true, ..options };
+    for n in 0..40 {
+        scan(&bench, &table, options, 90 * n + 10, 50);
+    }
+    // The third block and those behind it come from the cache.
+    let third = table.index.locate(&1_950u32.to_be_bytes(), 5).unwrap();
+    for number in third..third + 3 {
+        let handle = table.handle(number).unwrap();
+        table.block(handle.extent, Purpose::Read).unwrap();
+    }
+    let (calls, blocks) = scan(&bench, &table, filling, 1_910, 50);
+    assert_eq!((calls, blocks), (1, 2));
 }
