@@ -57,7 +57,8 @@ pub enum Phase {
     YcsbB,
     /// YCSB C: reads, zipfian.
     YcsbC,
-    /// YCSB D: 95 % reads of the latest, 5 % insertions.
+    /// YCSB D: 95 % reads of the latest, 5 % insertions. As in YCSB, the latest are those that
+    /// were stored last, wherever their keys sort: of the load, those that `fillrandom` ends with.
     YcsbD,
     /// YCSB E: 95 % short scans, 5 % insertions, zipfian.
     YcsbE,

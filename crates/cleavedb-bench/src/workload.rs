@@ -207,11 +207,24 @@ impl<'a> Generator<'a> {
     }
 
     fn choose(&mut self) -> u64 {
-        let count = match self.phase {
-            Phase::YcsbD => self.items.load(Ordering::Relaxed),
-            _ => self.shape.num,
-        };
-        self.chooser.next(&mut self.random, count)
+        match self.phase {
+            Phase::YcsbD => {
+                let count = self.items.load(Ordering::Relaxed);
+                let chosen = self.chooser.next(&mut self.random, count);
+                if chosen < self.shape.num { self.loaded(chosen) } else { chosen }
+            }
+            _ => self.chooser.next(&mut self.random, self.shape.num),
+        }
+    }
+
+    /// The item that was loaded so many items after the first: every thread loads its share of the
+    /// random order from the front, so what came last stands at the ends of the shares.
+    fn loaded(&self, place: u64) -> u64 {
+        let num = self.shape.num.max(1);
+        let threads = self.shape.threads.max(1) as u64;
+        let later = num - 1 - place.min(num - 1);
+        let share = self.shape.share(Phase::FillRandom, (later % threads) as usize);
+        self.order.apply((share.end - 1).saturating_sub(later / threads).max(share.start))
     }
 
     fn put(&mut self, item: u64) -> Step {

@@ -110,7 +110,7 @@ fn loads(scale: Scale) -> Vec<Part> {
 }
 
 /// Random pages by the device itself, so many at a time.
-fn bare_reads(base: &Plan, scale: Scale, depth: usize) -> Step {
+pub(super) fn bare_reads(base: &Plan, scale: Scale, depth: usize) -> Step {
     let operations = Some(scale.count(BARE_READS));
     let (phases, seconds) = (vec![Phase::BareReads], Some(BARE_SECONDS));
     let plan = Plan { phases, operations, seconds, threads: depth, ..base.clone() };

@@ -163,6 +163,12 @@ fn ycsb_d_inserts_new_items_and_reads_recent_ones() {
     let big = Shape { num: 10_000, operations: Some(20_000), ..shape(1) };
     let mut next = 10_000;
     let (mut recent, mut reads) = (0, 0);
+    // Items in the order in which they came, those of the load as it stored them.
+    let mut age: Vec<u64> = vec![0; 10_000];
+    for (place, step) in steps(Phase::FillRandom, big, 0).iter().enumerate() {
+        let Step::Put { item, .. } = step else { panic!("{step:?}") };
+        age[*item as usize] = place as u64;
+    }
     for step in steps(Phase::YcsbD, big, 0) {
         match step {
             Step::Put { item, .. } => {
@@ -172,12 +178,35 @@ fn ycsb_d_inserts_new_items_and_reads_recent_ones() {
             Step::Get(item) => {
                 assert!(item < next);
                 reads += 1;
-                recent += u32::from(next - item <= 1000);
+                let place = age.get(item as usize).copied().unwrap_or(item);
+                recent += u32::from(next - place <= 1000);
             }
             other => panic!("{other:?}"),
         }
     }
     assert!(next > 10_800 && recent * 2 > reads, "{next} {recent} of {reads}");
+}
+
+#[test]
+fn ycsb_d_counts_back_from_what_every_thread_loaded_last() {
+    let shape = shape(3);
+    let items = AtomicU64::new(shape.num);
+    let generator = Generator::new(Phase::YcsbD, shape, 0, &items);
+    let stored = |step: &Step| match step {
+        Step::Put { item, .. } => *item,
+        other => panic!("{other:?}"),
+    };
+    let loads: Vec<Vec<_>> = (0..3)
+        .map(|thread| steps(Phase::FillRandom, shape, thread).iter().map(stored).collect())
+        .collect();
+    let mut newest = (0..1_000).rev().map(|place| generator.loaded(place));
+    for back in 1..=300 {
+        let mut last: Vec<_> = loads.iter().map(|load| load[load.len() - back]).collect();
+        let mut chosen: Vec<_> = newest.by_ref().take(3).collect();
+        last.sort_unstable();
+        chosen.sort_unstable();
+        assert_eq!(chosen, last, "{back} before the end");
+    }
 }
 
 #[test]
