@@ -16,6 +16,7 @@ use crate::io::Purpose;
 use crate::io::disk::ReadsUnderWay;
 use crate::memory::cache_entry::CachedValue;
 use crate::values::file::ValueFile;
+use crate::values::handle::Handle;
 use crate::values::reader::batch::{Cost, Piece, PieceBytes, Way, conclude, join, prepare};
 use crate::values::reader::large::read_whole;
 use crate::values::reader::{Home, ValueReader, Wanted, damaged, value_of};
@@ -24,6 +25,33 @@ use crate::values::reader::{Home, ValueReader, Wanted, damaged, value_of};
 /// between must take less time to transfer than one of many reads takes: less than where a read
 /// is waited for alone.
 const GAP_BYTES_MAX: u64 = 16 << 10;
+
+/// Of values side by side that the cache has nothing of, so many in a row are not asked for.
+const SPARED_MAX: usize = 3;
+
+/// Records are side by side with at most so much between them.
+const BESIDE_BYTES_MAX: u64 = 64;
+
+/// The record before, which the cache has nothing of: the one beside it comes with the same read in
+/// any case, and what scans and gets have left in the cache of a run is mostly all of it or nothing.
+#[derive(Default)]
+struct Missed {
+    last: Option<Handle>,
+    spared: usize,
+}
+
+impl Missed {
+    /// Whether the cache need not be asked for this one.
+    fn spares(&mut self, handle: &Handle) -> bool {
+        let is_beside = self.last.is_some_and(|last| {
+            let gap = handle.offset.max(last.offset).checked_sub(handle.end().min(last.end()));
+            (last.file, last.epoch) == (handle.file, handle.epoch)
+                && gap.is_some_and(|gap| gap <= BESIDE_BYTES_MAX)
+        });
+        self.spared = if is_beside && self.spared < SPARED_MAX { self.spared + 1 } else { 0 };
+        self.spared > 0
+    }
+}
 
 /// Where a value will come from.
 enum Place {
@@ -67,8 +95,12 @@ impl ValueReader<'_> {
         // (number, its way), of those that need the device
         let mut open: Vec<(usize, Way)> = Vec::with_capacity(wanted.len());
         let mut places: Vec<Place> = Vec::with_capacity(wanted.len());
+        let mut missed = Missed::default();
         for (number, one) in wanted.iter().enumerate() {
-            places.push(match self.place_of(one, purpose, is_noted) {
+            let is_spared = missed.spares(&one.handle);
+            let place = self.place_of(one, purpose, is_noted, is_spared);
+            missed.last = matches!(place, Ok(Ok(_))).then_some(one.handle);
+            places.push(match place {
                 Ok(Ok(way)) => {
                     open.push((number, way));
                     Place::Piece(0, 0)
@@ -116,6 +148,7 @@ impl ValueReader<'_> {
         wanted: &Wanted<'_>,
         purpose: Purpose,
         is_noted: bool,
+        is_spared: bool,
     ) -> Result<std::result::Result<Way, Place>> {
         let handle = &wanted.handle;
         if handle.is_large() {
@@ -133,7 +166,12 @@ impl ValueReader<'_> {
             return Ok(Err(Place::Tail(Arc::clone(file), owner, range)));
         }
         let (cache, place) = (&self.context.cache, self.cache_place(handle));
-        match if is_noted { cache.touch(place) } else { cache.peek(place) } {
+        let kept = match is_noted {
+            _ if is_spared => None,
+            true => cache.touch(place),
+            false => cache.peek(place),
+        };
+        match kept {
             // What is kept of a file of before its rewrite may be of another record.
             Some(kept) if kept.of(wanted).is_some() || matches!(home, Home::Segment(_)) => {
                 Ok(Err(Place::Kept(Arc::clone(file), kept)))
@@ -207,3 +245,6 @@ impl ValuesAhead {
         self.brought = conclude(&self.pieces, opened, reads);
     }
 }
+
+#[cfg(test)]
+mod tests;
