@@ -1,9 +1,9 @@
 //! How far scans usually go, in pairs of a keyspace or in blocks of a table, so that a new one can
 //! read what it is going to want with its first read, and nothing behind it.
 //!
-//! Shared by all cursors of that keyspace or table. A mean and a mean deviation, each moved by an eighth of its
-//! error with every run that ends, as TCP estimates round trips (RFC 6298). Updates of two threads
-//! at once may lose one: it is an estimate.
+//! Shared by all cursors of that keyspace or table. A mean and a mean deviation, each moved by an
+//! eighth of its error with every run that ends, as TCP estimates round trips (RFC 6298). Updates
+//! of two threads at once may lose one: it is an estimate.
 
 use crate::base::sync::figures::{AtomicU64, Ordering};
 

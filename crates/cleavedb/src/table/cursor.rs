@@ -2,8 +2,8 @@
 //!
 //! Owned by one scan or compaction; pins its table. Invariants: C1 to C4 of
 //! [`crate::base::cursor::Cursor`]. T1 `block` is the number of the block that `position` holds.
-//! T2 a walk of [`Readahead::Usual`] is told to the table once, when the next begins elsewhere or the
-//! cursor goes.
+//! T2 a walk of [`Readahead::Usual`] is told to the table once, when the next begins elsewhere or
+//! the cursor goes.
 
 use std::ops::RangeInclusive;
 
@@ -50,8 +50,8 @@ const READAHEAD_BYTES_FIRST: u64 = 16 << 10;
 /// Most that is read in one go: 256 KiB take about as long to transfer as a device needs to begin,
 /// so more gains little and wastes more where the scan ends.
 const READAHEAD_BYTES_MAX: u64 = 256 << 10;
-/// Blocks up to which a walk begins with all that few walks go beyond; a longer one begins with what
-/// most take. A second read takes as long as the transfer of more blocks than these.
+/// Blocks up to which a walk begins with all that few walks go beyond; a longer one begins with
+/// what most take. A second read takes as long as the transfer of more blocks than these.
 const WALK_BLOCKS_CHEAP: usize = 16;
 
 /// A stretch of the file that was read in one go.

@@ -32,8 +32,8 @@ const SPARED_MAX: usize = 3;
 /// Records are side by side with at most so much between them.
 const BESIDE_BYTES_MAX: u64 = 64;
 
-/// The record before, which the cache has nothing of: the one beside it comes with the same read in
-/// any case, and what scans and gets have left in the cache of a run is mostly all of it or nothing.
+/// The record before, which the cache has nothing of: the one beside it comes with the same read
+/// in any case, and what scans and gets have left in the cache of a run is mostly all or nothing.
 #[derive(Default)]
 struct Missed {
     last: Option<Handle>,
