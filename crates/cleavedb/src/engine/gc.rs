@@ -398,7 +398,7 @@ impl Engine {
     /// needs are counted nowhere.
     pub(crate) fn is_mapped(&self, container: FileId) -> bool {
         let Some(mapping) = &self.mapping else { return false };
-        mapping.live_in(container).records > 0 || !self.snapshots.stripes().is_empty()
+        mapping.names(container) || !self.snapshots.stripes().is_empty()
     }
 
     /// Records that index entries or the map name, and their bytes.

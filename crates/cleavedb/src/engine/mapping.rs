@@ -8,7 +8,7 @@
 //! been loaded and with each change from then on; both change under one lock, but for flushes,
 //! which come one at a time. MG-3 a large value has a file of its own, and its handle in the index.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::checksum::KeyedHash;
 use crate::base::entry::{FileId, KeyspaceId, Seq};
@@ -45,6 +45,18 @@ struct KeptFor {
     snapshots: Vec<Seq>,
 }
 
+/// A container is on its way into force as long as this is there.
+pub(crate) struct Arriving<'a> {
+    mapping: &'a Mapping,
+    container: FileId,
+}
+
+impl Drop for Arriving<'_> {
+    fn drop(&mut self) {
+        self.mapping.arriving.lock().remove(&self.container);
+    }
+}
+
 /// The map of an open database.
 pub(crate) struct Mapping {
     /// The map.
@@ -60,6 +72,8 @@ pub(crate) struct Mapping {
     dead_entries: figures::AtomicU64,
     /// The touches of a flush that failed, until it is done again.
     unfinished: Mutex<Option<FlushTouches<Arc<Map>>>>,
+    /// Containers on their way into force: the map is told of what lives in them after that.
+    arriving: Mutex<BTreeSet<FileId>>,
 }
 
 /// The bytes that a map may take of a memory budget.
@@ -95,7 +109,22 @@ impl Mapping {
             kept: Mutex::default(),
             dead_entries: figures::AtomicU64::new(0),
             unfinished: Mutex::default(),
+            arriving: Mutex::default(),
         }))
+    }
+
+    /// A container is on its way into force until what is returned goes, which is to be when the
+    /// map has been told of its records.
+    pub(crate) fn expect(&self, container: FileId) -> Arriving<'_> {
+        self.arriving.lock().insert(container);
+        Arriving { mapping: self, container }
+    }
+
+    /// Whether the map names, or is about to name, records of a container.
+    pub(crate) fn names(&self, container: FileId) -> bool {
+        // In this order: what has just arrived is counted.
+        let is_arriving = self.arriving.lock().contains(&container);
+        is_arriving || self.live_in(container).records > 0
     }
 
     /// A key as the map takes it.

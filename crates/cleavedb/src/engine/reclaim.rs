@@ -1,5 +1,7 @@
 //! Value files that nobody needs any more.
 
+use std::collections::BTreeSet;
+
 use crate::base::entry::FileId;
 use crate::base::error::Result;
 use crate::base::marks::mark;
@@ -30,10 +32,12 @@ impl Engine {
             segments + containers + large.map(|info| info.sealed.bytes).sum::<u64>()
         };
         let edits: Vec<_> = dead.iter().map(|&id| ValuesEdit::Removed { id }).collect();
-        // Housekeeping may run twice at a time.
+        // Housekeeping may run twice at a time, and a rewrite may have put some of them into a
+        // container with others since: that goes with all of its files, in the next turn.
         let is_unchanged = || {
-            let now = self.dead_value_files(&self.view.load().values);
-            dead.iter().all(|id| now.contains(id))
+            let view = self.view.load();
+            let now = self.dead_value_files(&view.values);
+            dead.is_subset(&now) && view.values.takes_whole_containers(&dead)
         };
         let sections = vec![ValuesEdit::encode(&edits)];
         let draft = Draft { sections, condition: Some(&is_unchanged), ..Draft::default() };
@@ -46,7 +50,7 @@ impl Engine {
         Ok(is_done)
     }
 
-    fn dead_value_files(&self, values: &ValueFiles) -> Vec<FileId> {
+    fn dead_value_files(&self, values: &ValueFiles) -> BTreeSet<FileId> {
         let flushed = self.flushed();
         let mut older = values.iter();
         older.next_back();

@@ -1,6 +1,7 @@
 //! Garbage collection beside what changes the keys it moves.
 
 use super::*;
+use crate::StrategyKind;
 
 /// Long enough that a file with one of two dead is worth collecting.
 fn long(byte: u8) -> Vec<u8> {
@@ -8,9 +9,11 @@ fn long(byte: u8) -> Vec<u8> {
 }
 
 /// A world with one value file of two records, keys 7 and 8, of which 7 is dead.
-fn half_dead(steps: Steps) -> (World, Keyspace) {
+fn half_dead(steps: Steps, strategy: Option<StrategyKind>) -> (World, Keyspace) {
     let widths = Widths { value_segment_bytes: 1, value_tail_bytes: 0, ..widths() };
-    let world = World::with(Arc::new(MemoryDisk::new()), steps, "/db", settings(), widths);
+    // Room for the keys of a map, where there is one.
+    let settings = Settings { strategy, memory_budget: 1 << 20, ..settings() };
+    let world = World::with(Arc::new(MemoryDisk::new()), steps, "/db", settings, widths);
     let options =
         KeyspaceOptions::new().separate_at(Some(8)).merge_operator(crate::operators::APPEND);
     let apart = world.db.keyspace("apart", options).unwrap();
@@ -30,7 +33,7 @@ fn beside(
 ) {
     check(name, move || {
         // Two threads wait for background work: one alone could not run it for both.
-        let (world, apart) = half_dead(Steps::Pool(1));
+        let (world, apart) = half_dead(Steps::Pool(1), None);
         let snapshot = world.db.snapshot();
         let (reader, writer) = (apart.clone(), apart.clone());
         let (allowed, change) = ([Some(long(8)), after.clone()], change.clone());
@@ -82,5 +85,39 @@ fn shuttle_collection_beside_a_merge() {
 fn shuttle_collection_beside_a_swap() {
     beside("gc_swap", Some(long(9)), |_, keyspace| {
         assert!(keyspace.compare_and_swap([8], Some(&long(8)), Some(&long(9))).unwrap());
+    });
+}
+
+/// Between the edit that puts a rewritten file into force and what the map is told of it nothing is
+/// counted in it, and nobody is to take it for dead.
+#[test]
+fn shuttle_what_is_rewritten_is_not_removed_before_the_map_knows() {
+    check("gc_map_told", || {
+        let (world, apart) = half_dead(Steps::Pool(1), Some(StrategyKind::Wayfinder));
+        let is_done = Arc::new(AtomicBool::new(false));
+        let done = Arc::clone(&is_done);
+        let threads = [
+            world.spawn(move |world| {
+                world.db.reclaim(None, &mut |_| {}).unwrap();
+                done.store(true, Ordering::Release);
+            }),
+            world.spawn(move |world| {
+                for _ in 0..50 {
+                    if is_done.load(Ordering::Acquire) {
+                        break;
+                    }
+                    world.engine().remove_dead_value_files().unwrap();
+                    thread::yield_now();
+                }
+            }),
+        ];
+        join(threads);
+        let stats = world.db.stats();
+        assert_eq!(stats.values.map.keys, 2, "the map has no room");
+        assert_eq!(stats.collection.records_moved, 1, "nothing was rewritten");
+        assert!(apart.get([7]).unwrap().unwrap() == long(17));
+        assert!(apart.get([8]).unwrap().unwrap() == long(8), "removed with its file");
+        drop(apart);
+        world.close();
     });
 }

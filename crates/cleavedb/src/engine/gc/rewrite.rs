@@ -343,8 +343,10 @@ impl Engine {
         let mut sections = vec![ValuesEdit::encode(&edits_of(rewriting, done.written.as_ref()))];
         sections.extend(facts.encode());
         let before = self.view.load_full();
-        // Before the edit (MO-5).
+        // Before the edit (MO-5, MJ-3).
         let moves = self.begin_moves(&mut sections);
+        let mapping = self.mapping.as_ref();
+        let _arriving = mapping.map(|mapping| mapping.expect(rewriting.container));
         // Compaction may have found that nothing names some of them: all begins anew then.
         let is_unchanged = || {
             let files = &self.view.load().values;

@@ -3,7 +3,8 @@
 //! Invariants: MJ-1 a record lives iff the map names it as its key's newest version, or as one that
 //! a live snapshot needs, asked for after that (rule R23), or if the index has its handle, since
 //! the map had no room for its key. MJ-2 the map is told after the edit, of each record by its
-//! exact old place; until it is, no other collection begins.
+//! exact old place; until it is, no other collection begins. MJ-3 from before the edit until the
+//! map has been told, the new container counts as named, though nothing in it is counted yet.
 
 use std::collections::BTreeSet;
 

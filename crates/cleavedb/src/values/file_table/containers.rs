@@ -4,6 +4,8 @@
 //! FC-2 a container holds at least one file, and leaves with its last one. FC-3 rewriting takes
 //! files together with all others of their container: files are merged, never split (rule R2).
 
+use std::collections::BTreeSet;
+
 use crate::base::entry::FileId;
 use crate::base::error::Result;
 use crate::base::names::FileKind;
@@ -78,6 +80,15 @@ impl ValueFiles {
     pub(crate) fn files_in(&self, container: FileId) -> impl Iterator<Item = &MovedFile> {
         let files = self.container(container).map(|entry| entry.files.as_slice());
         files.unwrap_or_default().iter().filter_map(|&id| self.get_moved(id))
+    }
+
+    /// Whether removing these files removes every container with all of its files or leaves it
+    /// alone: its records go only with it.
+    pub(crate) fn takes_whole_containers(&self, ids: &BTreeSet<FileId>) -> bool {
+        self.containers.iter().all(|entry| {
+            let taken = entry.files.iter().filter(|id| ids.contains(id)).count();
+            taken == 0 || taken == entry.files.len()
+        })
     }
 
     /// Index entries that name files of a container, and the bytes of the records they name.

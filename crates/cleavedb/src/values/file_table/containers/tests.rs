@@ -74,6 +74,20 @@ fn files_are_merged_counted_and_removed() {
 }
 
 #[test]
+fn whole_containers_are_told_from_parts() {
+    let context = context(&io(&disk()), false);
+    let table = applied(&context, &ValueFiles::default(), &added(&[3, 4, 5])).unwrap();
+    let takes = |table: &ValueFiles, ids: &[u64]| {
+        table.takes_whole_containers(&ids.iter().copied().map(FileId).collect())
+    };
+    // Segments alone, then two of them in a container.
+    assert!(takes(&table, &[3]) && takes(&table, &[3, 4]));
+    let table = applied(&context, &table, &[rewritten(10, &[(3, 1), (4, 1)])]).unwrap();
+    assert!(!takes(&table, &[3]) && !takes(&table, &[4, 5]));
+    assert!(takes(&table, &[]) && takes(&table, &[5]) && takes(&table, &[3, 4, 5]));
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     let context = context(&io(&disk()), false);
     let table = applied(&context, &ValueFiles::default(), &added(&[3, 4])).unwrap();
