@@ -37,6 +37,8 @@ const PASSES_AFTER: [&str; 2] = ["after cleaning, pass 1", "after cleaning, pass
 
 pub(super) use ratios::markdown as ratios;
 
+const AXIS: &str = "bytes of a value";
+
 /// Name of the part with values of one size.
 fn name(value: u64, what: &str) -> String {
     format!("{value} B, {what}")
@@ -77,7 +79,8 @@ fn updates(scale: Scale, value: u64, collects: bool) -> Part {
         steps.extend(passes(&base, scale, PASSES_AFTER));
         let paper = "pass 1 slightly above WiscKey, pass 2 up to 1.85x; cleaning looks nothing up \
                      in the index and writes nothing into it";
-        return Part::new(name(value, "updates"), paper, base, steps);
+        let part = Part::new(name(value, "updates"), paper, base, steps);
+        return part.at("updates", AXIS, value as f64);
     }
     let paper = "cleaning slows WiscKey down by a factor of up to 1.3, NovKV by 0.1";
     Part::new(name(value, "updates, not cleaning"), paper, base, steps).needing(Need::CleaningLate)
@@ -96,6 +99,7 @@ pub(super) fn experiment(scale: Scale) -> Experiment {
             base,
             steps,
         )
+        .at("puts with cleaning", AXIS, value as f64)
     });
     let counted = VALUE_BYTES.into_iter().map(|value| {
         // Apart from the timed ones, for counting takes time.

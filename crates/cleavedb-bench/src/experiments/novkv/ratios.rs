@@ -63,8 +63,8 @@ const FIGURES: [Figure; 13] = [
         paper: "1: handles are repaired",
     },
     Figure {
-        what: "write amplification of updates",
-        of: |found| found.at(UPDATED, UPDATES, "/write_amplification"),
+        what: "write amplification of updates, by the device",
+        of: |found| found.at(UPDATED, UPDATES, "/device_write_amplification"),
         paper: "lower",
     },
     Figure {
