@@ -7,7 +7,7 @@ use crate::experiments::{Scale, find};
 
 fn step(operations: u64, seconds: f64, settle: f64, index: [u64; 2]) -> Value {
     json!({"operations": operations, "seconds": seconds, "settle_seconds": settle,
-        "write_amplification": 1.5, "index_bytes": 4096,
+        "device_write_amplification": 1.5, "index_bytes": 4096,
         "collection": {"index_reads": index[0], "index_writes": index[1]}})
 }
 
