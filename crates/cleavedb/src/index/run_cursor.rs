@@ -11,6 +11,7 @@ use crate::base::value::Value;
 use crate::index::CursorOptions;
 use crate::index::context::IndexContext;
 use crate::index::table_file::{Hull, TableFile};
+use crate::io::Purpose;
 use crate::table::cursor::{Readahead, TableCursor, TableCursorOptions};
 
 /// A cursor over sorted, disjoint tables.
@@ -164,10 +165,15 @@ impl Cursor for RunCursor {
     }
 }
 
-/// How a table is walked for a cursor with these options.
+/// How a table is walked for a cursor with these options. Only what users read says how far scans
+/// go: a verification walks every table to its end.
 pub(crate) fn table_options(options: &CursorOptions) -> TableCursorOptions {
     let CursorOptions { purpose, fill_cache, .. } = options;
-    TableCursorOptions { purpose: *purpose, fill_cache: *fill_cache, readahead: Readahead::Usual }
+    let readahead = match purpose {
+        Purpose::Read => Readahead::Usual,
+        _ => Readahead::Growing,
+    };
+    TableCursorOptions { purpose: *purpose, fill_cache: *fill_cache, readahead }
 }
 
 /// The tables of a sorted run that have keys in common with the range of the options.
@@ -183,3 +189,6 @@ pub(crate) fn files_in_range(
     }
     Arc::new(files.iter().filter(wanted).cloned().collect())
 }
+
+#[cfg(test)]
+mod tests;
