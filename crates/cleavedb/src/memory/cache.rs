@@ -56,6 +56,8 @@ const SHARDS_MAX: u64 = 64;
 /// The cache.
 pub(crate) struct BlockCache<V: Cached> {
     cache: Inner<V>,
+    /// Asked for with every value; to ask the shards would take each one's lock.
+    capacity_bytes: AtomicU64,
     hits: [CachePadded<AtomicU64>; COUNTERS],
     misses: [CachePadded<AtomicU64>; COUNTERS],
 }
@@ -102,7 +104,12 @@ impl<V: Cached> BlockCache<V> {
             // Only a missing setting makes `build` fail; the plain constructor sets the same.
             Err(_) => Cache::with_weighter(items as usize, capacity_bytes, ByMemory),
         };
-        Self { cache, hits: Default::default(), misses: Default::default() }
+        Self {
+            cache,
+            capacity_bytes: AtomicU64::new(capacity_bytes),
+            hits: Default::default(),
+            misses: Default::default(),
+        }
     }
 
     #[inline]
@@ -183,12 +190,13 @@ impl<V: Cached> BlockCache<V> {
 
     /// Changes the capacity; blocks beyond it go at once.
     pub(crate) fn set_capacity(&self, capacity_bytes: u64) {
+        self.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);
         self.cache.set_capacity(capacity_bytes);
     }
 
     /// The capacity in bytes.
     pub(crate) fn capacity(&self) -> u64 {
-        self.cache.capacity()
+        self.capacity_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes held.

@@ -116,3 +116,15 @@ fn who_does_not_wait_is_told_that_another_reads() {
     guard.insert(block(10));
     assert!(matches!(cache.begin(&key(1), false), Begin::Hit(_)));
 }
+
+#[test]
+fn the_capacity_is_the_one_that_was_set() {
+    let cache = BlockCache::<Bytes>::new(1 << 20);
+    assert_eq!(cache.capacity(), 1 << 20);
+    cache.set_capacity(3 << 20);
+    assert_eq!(cache.capacity(), 3 << 20);
+    for number in 0..2000 {
+        cache.insert(key(number), block(4000));
+    }
+    assert!((2 << 20..=3 << 20).contains(&cache.bytes()), "{} bytes", cache.bytes());
+}
