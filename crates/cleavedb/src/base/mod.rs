@@ -17,6 +17,7 @@ pub(crate) mod obsolete;
 pub(crate) mod planted;
 pub(crate) mod runs;
 pub(crate) mod section;
+pub(crate) mod striped;
 pub(crate) mod sync;
 pub(crate) mod tombstone;
 pub(crate) mod usual;

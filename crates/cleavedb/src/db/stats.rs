@@ -386,7 +386,7 @@ impl Stats {
         let live_bytes = indexed + values.live_bytes + values.large_live_bytes + deltas.bytes;
         let disk = engine.disk_bytes();
         let disk_bytes = disk.written;
-        let gets = metrics.gets.load(Relaxed);
+        let gets = metrics.gets.total();
         let cache = CacheStats {
             hits: engine.blocks.hits(),
             misses: engine.blocks.misses(),
@@ -491,8 +491,8 @@ fn locator_of(locating: &Locating) -> LocatorStats {
     LocatorStats {
         keys: figures.entries + figures.beside,
         bytes: figures.bytes,
-        hits: locating.hits.load(Relaxed),
-        misses: locating.misses.load(Relaxed),
+        hits: locating.hits.total(),
+        misses: locating.misses.total(),
         evicted: figures.evicted.iter().take(2).sum(),
     }
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::base::checksum::KeyedHash;
 use crate::base::entry::{FileId, KeyspaceId};
+use crate::base::striped::Counter;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Arc, Mutex, figures};
 use crate::base::widths::Widths;
@@ -72,9 +73,9 @@ pub(crate) struct Locating {
     /// Index entries that name files which were removed as a whole, at least as many as are left.
     dangling: figures::AtomicU64,
     /// Gets that it served.
-    pub(crate) hits: figures::AtomicU64,
+    pub(crate) hits: Counter,
     /// Gets that it had to leave to the index.
-    pub(crate) misses: figures::AtomicU64,
+    pub(crate) misses: Counter,
 }
 
 impl Locating {
@@ -107,8 +108,8 @@ impl Locating {
             superseding_share: AtomicU64::new(SHARE_FIRST.to_bits()),
             superseded: Mutex::new(superseded),
             dangling: figures::AtomicU64::new(0),
-            hits: figures::AtomicU64::new(0),
-            misses: figures::AtomicU64::new(0),
+            hits: Counter::default(),
+            misses: Counter::default(),
         }))
     }
 

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
+
+use crate::base::striped::{Counter, STRIPES, stripe};
 use crate::base::sync::figures::{AtomicU64, Ordering};
 use crate::engine::gc::figures::CollectionFigures;
 use crate::engine::pacing::Reason;
@@ -55,9 +58,15 @@ impl Operation {
 /// Buckets of a distribution: 8 a power of two over 2^40 ns, so within 12.5 % up to 18 minutes.
 const BUCKETS: usize = 8 * 41;
 
-/// A latency distribution with fixed buckets.
+/// A latency distribution with fixed buckets, in as many copies as there are stripes.
 #[derive(Debug)]
 pub(crate) struct Distribution {
+    stripes: Box<[CachePadded<Stripe>]>,
+}
+
+/// What the threads of one stripe counted.
+#[derive(Debug)]
+struct Stripe {
     buckets: [AtomicU64; BUCKETS],
     sum_ns: AtomicU64,
     max_ns: AtomicU64,
@@ -65,11 +74,14 @@ pub(crate) struct Distribution {
 
 impl Default for Distribution {
     fn default() -> Self {
-        Self {
-            buckets: [const { AtomicU64::new(0) }; BUCKETS],
-            sum_ns: AtomicU64::new(0),
-            max_ns: AtomicU64::new(0),
-        }
+        let stripe = |_| {
+            CachePadded::new(Stripe {
+                buckets: [const { AtomicU64::new(0) }; BUCKETS],
+                sum_ns: AtomicU64::new(0),
+                max_ns: AtomicU64::new(0),
+            })
+        };
+        Self { stripes: (0..STRIPES).map(stripe).collect() }
     }
 }
 
@@ -88,24 +100,35 @@ impl Distribution {
     /// Counts one duration.
     pub(crate) fn record(&self, duration: Duration) {
         let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        if let Some(bucket) = self.buckets.get(bucket_of(ns)) {
+        let Some(own) = self.stripes.get(stripe()) else { return };
+        if let Some(bucket) = own.buckets.get(bucket_of(ns)) {
             bucket.fetch_add(1, Ordering::Relaxed);
         }
-        self.sum_ns.fetch_add(ns, Ordering::Relaxed);
+        own.sum_ns.fetch_add(ns, Ordering::Relaxed);
         // Seldom true, and a look leaves the line where it is.
-        if ns > self.max_ns.load(Ordering::Relaxed) {
-            self.max_ns.fetch_max(ns, Ordering::Relaxed);
+        if ns > own.max_ns.load(Ordering::Relaxed) {
+            own.max_ns.fetch_max(ns, Ordering::Relaxed);
         }
+    }
+
+    /// A figure of all stripes.
+    fn all<'a>(&'a self, of: impl Fn(&'a Stripe) -> &'a AtomicU64) -> impl Iterator<Item = u64> {
+        self.stripes.iter().map(move |stripe| of(stripe).load(Ordering::Relaxed))
     }
 
     /// The figures now.
     pub(crate) fn percentiles(&self) -> Percentiles {
-        let counts: Vec<u64> = self.buckets.iter().map(|b| b.load(Ordering::Relaxed)).collect();
+        let mut counts = [0_u64; BUCKETS];
+        for stripe in &self.stripes {
+            for (sum, bucket) in counts.iter_mut().zip(&stripe.buckets) {
+                *sum += bucket.load(Ordering::Relaxed);
+            }
+        }
         let count: u64 = counts.iter().sum();
         if count == 0 {
             return Percentiles::default();
         }
-        let max_ns = self.max_ns.load(Ordering::Relaxed);
+        let max_ns = self.all(|stripe| &stripe.max_ns).max().unwrap_or(0);
         let at = |share: f64| {
             let wanted = (count as f64 * share).ceil() as u64;
             let mut seen = 0;
@@ -117,9 +140,10 @@ impl Distribution {
             }
             max_ns as f64 / 1000.0
         };
+        let sum_ns: u64 = self.all(|stripe| &stripe.sum_ns).sum();
         Percentiles {
             count,
-            mean_us: self.sum_ns.load(Ordering::Relaxed) as f64 / count as f64 / 1000.0,
+            mean_us: sum_ns as f64 / count as f64 / 1000.0,
             p50_us: at(0.50),
             p99_us: at(0.99),
             p999_us: at(0.999),
@@ -197,7 +221,7 @@ pub(crate) struct Metrics {
     /// See `values_prefetched`.
     pub(crate) values_unused: AtomicU64,
     /// Gets, for read amplification.
-    pub(crate) gets: AtomicU64,
+    pub(crate) gets: Counter,
     /// Operands that gets applied to values.
     pub(crate) operands: OperandCounts,
     /// Compactions running now.

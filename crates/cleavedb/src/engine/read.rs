@@ -55,7 +55,7 @@ impl Engine {
     ) -> Result<Option<Value>> {
         self.check_readable(keyspace)?;
         let start = self.io.clock.now();
-        self.metrics.gets.fetch_add(1, Ordering::Relaxed);
+        self.metrics.gets.add(1);
         let value = self.look_up_value(keyspace, key, snapshot);
         self.metrics.record(Operation::Get, self.io.clock.now().saturating_sub(start));
         value
@@ -163,7 +163,7 @@ impl Engine {
         snapshot: Option<Seq>,
     ) -> Result<Option<Source>> {
         self.check_readable(keyspace)?;
-        self.metrics.gets.fetch_add(1, Ordering::Relaxed);
+        self.metrics.gets.add(1);
         let (view, seq) = self.moment(snapshot);
         let mut lookup = Lookup::new(seq);
         look_up_in(&view, keyspace.id, key, &mut lookup)?;
@@ -235,7 +235,7 @@ impl Engine {
     ) -> Result<Vec<Option<Value>>> {
         self.check_readable(keyspace)?;
         let start = self.io.clock.now();
-        self.metrics.gets.fetch_add(keys.len() as u64, Ordering::Relaxed);
+        self.metrics.gets.add(keys.len() as u64);
         if let Some(mapping) = &self.mapping {
             let values = self.multi_get_mapped(mapping, keyspace, keys, snapshot);
             self.metrics.record(Operation::MultiGet, self.io.clock.now().saturating_sub(start));

@@ -54,7 +54,7 @@ impl IndexContext {
 
     /// The reader of a table.
     pub(crate) fn reader(&self, file: &TableFile) -> Result<Arc<TableReader>> {
-        self.tables.get(&file.meta)
+        self.tables.get(&file.meta, &file.at_hand)
     }
 
     /// Compression of a level.

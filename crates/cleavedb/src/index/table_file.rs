@@ -12,6 +12,7 @@ use crate::base::obsolete::ObsoleteFiles;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::index::{FileRecord, KeyRange};
+use crate::table::cache::AtHand;
 use crate::table::meta::TableMeta;
 
 /// The keys from `smallest` to `largest`, the latter left out if `exclusive`.
@@ -106,6 +107,8 @@ impl FileShape {
 pub(crate) struct TableFile {
     pub(crate) meta: TableMeta,
     pub(crate) shape: Arc<FileShape>,
+    /// Its reader while it is open.
+    pub(crate) at_hand: Arc<AtHand>,
     doomed: AtomicBool,
     obsolete: Arc<ObsoleteFiles>,
 }
@@ -135,7 +138,8 @@ impl TableFile {
             tick,
         };
         let doomed = AtomicBool::new(true);
-        Arc::new(Self { meta, shape: Arc::new(shape), doomed, obsolete })
+        let at_hand = Arc::new(AtHand::default());
+        Arc::new(Self { meta, shape: Arc::new(shape), at_hand, doomed, obsolete })
     }
 
     /// A durable edit names the file.

@@ -6,12 +6,12 @@
 //! capacity, rounding per shard aside. H3 (file, offset) names immutable bytes: file numbers are
 //! never reused (rule F6), so nothing is ever invalidated for correctness.
 
-use crossbeam_utils::CachePadded;
 use quick_cache::sync::{Cache, DefaultLifecycle, GuardResult, PlaceholderGuard};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use crate::base::entry::FileId;
 use crate::base::error::Result;
+use crate::base::striped::Counter;
 use crate::base::sync::figures::{AtomicU64, Ordering};
 use crate::base::sync::value_or_guard;
 
@@ -41,9 +41,6 @@ type Inner<V> = Cache<BlockKey, V, ByMemory>;
 type InnerGuard<'a, V> =
     PlaceholderGuard<'a, BlockKey, V, ByMemory, DefaultHashBuilder, DefaultLifecycle<BlockKey, V>>;
 
-/// Counters are spread so that cores do not fight over one cache line.
-const COUNTERS: usize = 16;
-
 /// Typical block, from which the number of entries is estimated.
 const TYPICAL_BYTES: u64 = 4096;
 
@@ -58,8 +55,8 @@ pub(crate) struct BlockCache<V: Cached> {
     cache: Inner<V>,
     /// Asked for with every value; to ask the shards would take each one's lock.
     capacity_bytes: AtomicU64,
-    hits: [CachePadded<AtomicU64>; COUNTERS],
-    misses: [CachePadded<AtomicU64>; COUNTERS],
+    hits: Counter,
+    misses: Counter,
 }
 
 /// A block that is not in the cache, and the right to read it for everybody who waits for it.
@@ -107,17 +104,8 @@ impl<V: Cached> BlockCache<V> {
         Self {
             cache,
             capacity_bytes: AtomicU64::new(capacity_bytes),
-            hits: Default::default(),
-            misses: Default::default(),
-        }
-    }
-
-    #[inline]
-    fn count(counters: &[CachePadded<AtomicU64>; COUNTERS], key: &BlockKey) {
-        // Offsets of blocks are spread well enough above their lowest bits.
-        let place = (key.1 >> 6) as usize % COUNTERS;
-        if let Some(counter) = counters.get(place) {
-            counter.fetch_add(1, Ordering::Relaxed);
+            hits: Counter::default(),
+            misses: Counter::default(),
         }
     }
 
@@ -125,7 +113,7 @@ impl<V: Cached> BlockCache<V> {
     #[inline]
     pub(crate) fn get(&self, key: &BlockKey) -> Option<V> {
         let value = self.cache.get(key)?;
-        Self::count(&self.hits, key);
+        self.hits.add(1);
         Some(value)
     }
 
@@ -143,11 +131,10 @@ impl<V: Cached> BlockCache<V> {
     /// callers that hold a [`MissGuard`] must not wait, or two of them could wait for each other.
     pub(crate) fn begin(&self, key: &BlockKey, wait: bool) -> Begin<'_, V> {
         let begun = self.begin_uncounted(key, wait);
-        let counters = match &begun {
-            Begin::Hit(_) => &self.hits,
-            Begin::Miss(_) | Begin::Busy => &self.misses,
-        };
-        Self::count(counters, key);
+        match &begun {
+            Begin::Hit(_) => self.hits.add(1),
+            Begin::Miss(_) | Begin::Busy => self.misses.add(1),
+        }
         begun
     }
 
@@ -179,7 +166,7 @@ impl<V: Cached> BlockCache<V> {
 
     /// Puts a block in, for example one of many that were read ahead together.
     pub(crate) fn insert(&self, key: BlockKey, value: V) {
-        Self::count(&self.misses, &key);
+        self.misses.add(1);
         self.cache.insert(key, value);
     }
 
@@ -206,12 +193,12 @@ impl<V: Cached> BlockCache<V> {
 
     /// Blocks served from memory so far.
     pub(crate) fn hits(&self) -> u64 {
-        self.hits.iter().map(|counter| counter.load(Ordering::Relaxed)).sum()
+        self.hits.total()
     }
 
     /// Blocks that had to be read so far.
     pub(crate) fn misses(&self) -> u64 {
-        self.misses.iter().map(|counter| counter.load(Ordering::Relaxed)).sum()
+        self.misses.total()
     }
 }
 

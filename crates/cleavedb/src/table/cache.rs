@@ -2,18 +2,20 @@
 //!
 //! Shared by all indexes of a database. Invariants: O1 a table is opened by one thread at a time;
 //! others wait for it. O2 what the cache holds stays within both bounds; a table that is pushed out
-//! while a cursor pins it closes when that cursor ends.
+//! while a cursor pins it closes when that cursor ends. O3 a reader at hand ([`AtHand`]) is in the
+//! cache, or is taken away by whoever pushed it out or put it there too late.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 
-use quick_cache::sync::{Cache, DefaultLifecycle, GuardResult};
-use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+use quick_cache::sync::{Cache, GuardResult};
+use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 
 use crate::base::entry::FileId;
 use crate::base::error::Result;
 use crate::base::names::{FileKind, file_name};
 use crate::base::sync::figures::{AtomicU64, Ordering};
-use crate::base::sync::{Arc, value_or_guard};
+use crate::base::sync::{Arc, ArcSwap, value_or_guard};
 use crate::io::{Io, Purpose};
 use crate::table::BlockCache;
 use crate::table::meta::TableMeta;
@@ -26,9 +28,59 @@ struct ByBudget {
     share_bytes: u64,
 }
 
-impl Weighter<FileId, Arc<TableReader>> for ByBudget {
-    fn weight(&self, _: &FileId, reader: &Arc<TableReader>) -> u64 {
-        reader.memory_bytes().max(self.share_bytes)
+impl Weighter<FileId, Open> for ByBudget {
+    fn weight(&self, _: &FileId, open: &Open) -> u64 {
+        open.reader.memory_bytes().max(self.share_bytes)
+    }
+}
+
+/// The reader of one table while it is open, for gets: they take no lock and move no count that
+/// other cores move too. Kept by the table's owner, filled and emptied by the cache.
+pub(crate) struct AtHand(ArcSwap<Option<Arc<TableReader>>>);
+
+impl Default for AtHand {
+    fn default() -> Self {
+        Self(ArcSwap::from_pointee(None))
+    }
+}
+
+impl AtHand {
+    /// The reader, if the table is open.
+    #[inline]
+    pub(crate) fn load(&self) -> impl Deref<Target = Arc<Option<Arc<TableReader>>>> {
+        self.0.load()
+    }
+
+    fn take_away(&self) {
+        self.0.store(Arc::new(None));
+    }
+}
+
+/// What the cache keeps of an open table.
+#[derive(Clone)]
+struct Open {
+    reader: Arc<TableReader>,
+    at_hand: Arc<AtHand>,
+}
+
+/// What is pushed out is at hand no longer (O3).
+#[derive(Clone)]
+struct TakeAway;
+
+/// A table that was pushed out; taken away when no lock of the cache is held any more.
+struct PushedOut(Open);
+
+impl Drop for PushedOut {
+    fn drop(&mut self) {
+        self.0.at_hand.take_away();
+    }
+}
+
+impl Lifecycle<FileId, Open> for TakeAway {
+    type RequestState = Vec<PushedOut>;
+
+    fn on_evict(&self, state: &mut Self::RequestState, _: FileId, open: Open) {
+        state.push(PushedOut(open));
     }
 }
 
@@ -45,7 +97,7 @@ pub(crate) struct TableCache {
     uuid: [u8; 16],
     blocks: Arc<BlockCache>,
     direct: bool,
-    cache: Cache<FileId, Arc<TableReader>, ByBudget>,
+    cache: Cache<FileId, Open, ByBudget, DefaultHashBuilder, TakeAway>,
     opened: AtomicU64,
 }
 
@@ -71,14 +123,11 @@ impl TableCache {
             .shards(shards as usize)
             .estimated_items_capacity(open_files_max)
             .weight_capacity(share_bytes.saturating_mul(open_files_max as u64));
+        let hasher = DefaultHashBuilder::default();
         let cache = match builder.build() {
-            Ok(options) => Cache::with_options(
-                options,
-                weighter,
-                DefaultHashBuilder::default(),
-                DefaultLifecycle::default(),
-            ),
-            Err(_) => Cache::with_weighter(open_files_max, budget_bytes, weighter),
+            Ok(options) => Cache::with_options(options, weighter, hasher, TakeAway),
+            // Only a missing setting makes `build` fail.
+            Err(_) => Cache::with(open_files_max, budget_bytes, weighter, hasher, TakeAway),
         };
         Self {
             io: io.clone(),
@@ -101,19 +150,34 @@ impl TableCache {
         self.directory.join(file_name(FileKind::Table, file))
     }
 
-    /// The open table, opened now if it is not.
-    pub(crate) fn get(&self, meta: &TableMeta) -> Result<Arc<TableReader>> {
-        match value_or_guard(&self.cache, &meta.file, true) {
-            GuardResult::Value(reader) => Ok(reader),
+    /// The open table, opened now if it is not, and at hand from here on.
+    pub(crate) fn get(&self, meta: &TableMeta, at_hand: &Arc<AtHand>) -> Result<Arc<TableReader>> {
+        let reader = match value_or_guard(&self.cache, &meta.file, true) {
+            GuardResult::Value(open) => open.reader,
             GuardResult::Guard(guard) => {
                 let reader = self.open(meta)?;
+                let open = Open { reader: reader.clone(), at_hand: at_hand.clone() };
                 // Refused only where the table was forgotten meanwhile.
-                let _ = guard.insert(reader.clone());
-                Ok(reader)
+                let _ = guard.insert(open);
+                reader
             }
             // Not met: the call waits.
-            GuardResult::Timeout => self.open(meta),
+            GuardResult::Timeout => return self.open(meta),
+        };
+        if at_hand.load().is_none() {
+            at_hand.0.store(Arc::new(Some(reader.clone())));
+            // Whoever pushes it out after this look takes it away after this store (O3).
+            if self.cache.peek(&meta.file).is_none() {
+                at_hand.take_away();
+            }
         }
+        Ok(reader)
+    }
+
+    /// Notes that a table is in use that was at hand. For one get of many: what is open stays open
+    /// by how often it is used in proportion to others.
+    pub(crate) fn note_use(&self, file: FileId) {
+        self.cache.get(&file);
     }
 
     fn open(&self, meta: &TableMeta) -> Result<Arc<TableReader>> {
@@ -124,7 +188,9 @@ impl TableCache {
 
     /// Forgets a table whose file is obsolete.
     pub(crate) fn evict(&self, file: FileId) {
-        self.cache.remove(&file);
+        if let Some((_, open)) = self.cache.remove(&file) {
+            open.at_hand.take_away();
+        }
     }
 
     /// Tables open now: those kept here and those pushed out that a cursor still pins.

@@ -9,8 +9,8 @@
 use std::sync::Arc as ValueArc;
 
 use crate::base::entry::FileId;
+use crate::base::striped::Counter;
 use crate::base::sync::Arc;
-use crate::base::sync::figures::{AtomicU64, Ordering};
 use crate::base::value::Value;
 use crate::memory::cache::{Begin, MissGuard};
 use crate::memory::cache_entry::CachedValue;
@@ -32,8 +32,8 @@ pub(crate) struct ValueCache {
     entries: Arc<BlockCache>,
     /// What scans have read.
     pub(crate) scanned: ScannedParts,
-    hits: AtomicU64,
-    misses: AtomicU64,
+    hits: Counter,
+    misses: Counter,
 }
 
 /// Names a record: the file that it stands in, and where its unit of [`UNIT_BYTES`] begins there,
@@ -59,7 +59,7 @@ impl ValueCache {
     pub(crate) fn new(entries: &Arc<BlockCache>) -> Self {
         let entries = Arc::clone(entries);
         let scanned = ScannedParts::new(entries.capacity());
-        Self { entries, scanned, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
+        Self { entries, scanned, hits: Counter::default(), misses: Counter::default() }
     }
 
     fn admits(&self, record_bytes: u32) -> bool {
@@ -107,7 +107,7 @@ impl ValueCache {
 
     /// A get was served with what is kept.
     pub(crate) fn count_hit(&self) {
-        self.hits.fetch_add(1, Ordering::Relaxed);
+        self.hits.add(1);
     }
 
     /// Counts a value that a get had to read, and keeps it if it may.
@@ -117,7 +117,7 @@ impl ValueCache {
         wanted: &Wanted<'_>,
         value: &Value,
     ) {
-        self.misses.fetch_add(1, Ordering::Relaxed);
+        self.misses.add(1);
         let Some(guard) = guard else { return };
         let own = value.len() + wanted.key.len() + PINNED_BYTES_MAX;
         let shares_too_much = value.held_bytes() > own;
@@ -152,12 +152,12 @@ impl ValueCache {
 
     /// Values of gets that were served from memory so far.
     pub(crate) fn hits(&self) -> u64 {
-        self.hits.load(Ordering::Relaxed)
+        self.hits.total()
     }
 
     /// Values of gets that had to be read so far.
     pub(crate) fn misses(&self) -> u64 {
-        self.misses.load(Ordering::Relaxed)
+        self.misses.total()
     }
 }
 

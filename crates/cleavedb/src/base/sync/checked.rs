@@ -8,8 +8,8 @@ use std::hash::Hash;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use quick_cache::sync::{Cache, DefaultLifecycle, GuardResult};
-use quick_cache::{DefaultHashBuilder, Weighter};
+use quick_cache::sync::{Cache, GuardResult};
+use quick_cache::{DefaultHashBuilder, Lifecycle, Weighter};
 
 pub(crate) use shuttle::sync::Arc;
 pub(crate) use shuttle::sync::atomic;
@@ -99,6 +99,10 @@ impl<T> RwLock<T> {
         self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    pub(crate) fn try_read(&self) -> Option<shuttle::sync::RwLockReadGuard<'_, T>> {
+        self.0.try_read().ok()
+    }
+
     pub(crate) fn write(&self) -> shuttle::sync::RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -150,15 +154,16 @@ fn step() {
 /// What the cache holds for `key`, or the right to put it there. A real wait would stop the
 /// scheduler, so this one asks again and again; two threads that wait for each other take more
 /// steps than a model may.
-pub(crate) fn value_or_guard<'a, K, V, W>(
-    cache: &'a Cache<K, V, W>,
+pub(crate) fn value_or_guard<'a, K, V, W, L>(
+    cache: &'a Cache<K, V, W, DefaultHashBuilder, L>,
     key: &K,
     wait: bool,
-) -> GuardResult<'a, K, V, W, DefaultHashBuilder, DefaultLifecycle<K, V>>
+) -> GuardResult<'a, K, V, W, DefaultHashBuilder, L>
 where
     K: Eq + Hash + Clone,
     V: Clone,
     W: Weighter<K, V> + Clone,
+    L: Lifecycle<K, V> + Clone,
 {
     step();
     loop {

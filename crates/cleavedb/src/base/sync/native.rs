@@ -3,8 +3,8 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use quick_cache::sync::{Cache, DefaultLifecycle, GuardResult};
-use quick_cache::{DefaultHashBuilder, Weighter};
+use quick_cache::sync::{Cache, GuardResult};
+use quick_cache::{DefaultHashBuilder, Lifecycle, Weighter};
 
 pub(crate) use arc_swap::ArcSwap;
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
@@ -41,15 +41,16 @@ pub(crate) mod hint {
 /// What the cache holds for `key`, or the right to put it there. With `wait`, waits for another
 /// thread that has that right; without, that is a `Timeout`.
 #[inline]
-pub(crate) fn value_or_guard<'a, K, V, W>(
-    cache: &'a Cache<K, V, W>,
+pub(crate) fn value_or_guard<'a, K, V, W, L>(
+    cache: &'a Cache<K, V, W, DefaultHashBuilder, L>,
     key: &K,
     wait: bool,
-) -> GuardResult<'a, K, V, W, DefaultHashBuilder, DefaultLifecycle<K, V>>
+) -> GuardResult<'a, K, V, W, DefaultHashBuilder, L>
 where
     K: Eq + Hash + Clone,
     V: Clone,
     W: Weighter<K, V> + Clone,
+    L: Lifecycle<K, V> + Clone,
 {
     cache.get_value_or_guard(key, if wait { None } else { Some(Duration::ZERO) })
 }

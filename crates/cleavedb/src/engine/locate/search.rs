@@ -12,7 +12,6 @@ use crate::base::error::Result;
 use crate::base::lookup::Lookup;
 use crate::base::marks::mark;
 use crate::base::planted::planted;
-use crate::base::sync::figures::Ordering;
 use crate::base::value::Value;
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
@@ -98,7 +97,7 @@ impl<'a> Search<'a> {
             return Ok(false);
         }
         mark!("locator_hit");
-        self.locating.hits.fetch_add(1, Ordering::Relaxed);
+        self.locating.hits.add(1);
         Ok(lookup.offer(seq, Kind::Put, || value))
     }
 
@@ -113,7 +112,7 @@ impl<'a> Search<'a> {
         is_bare: bool,
         is_newest: bool,
     ) {
-        self.locating.misses.fetch_add(1, Ordering::Relaxed);
+        self.locating.misses.add(1);
         let Some(found) = lookup.found.as_ref().filter(|found| found.kind == Kind::PutSeparated)
         else {
             return;

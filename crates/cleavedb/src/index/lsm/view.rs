@@ -23,6 +23,10 @@ use crate::io::Purpose;
 use crate::table::batch::{TableRequest, get_many};
 use crate::table::reader::TableReader;
 
+/// Of so many gets by a reader at hand, one is told to the cache of open tables, chosen by the
+/// key's hash.
+const USES_PER_NOTE: u64 = 64;
+
 impl Version {
     /// Asks one file; true when the lookup is decided.
     #[inline]
@@ -30,7 +34,15 @@ impl Version {
         if !may_answer(file, key, lookup) {
             return Ok(false);
         }
-        self.context.reader(file)?.get(key, hash, lookup, Purpose::Read)
+        match &**file.at_hand.load() {
+            Some(reader) => {
+                if hash.is_multiple_of(USES_PER_NOTE) {
+                    self.context.tables.note_use(file.id());
+                }
+                reader.get(key, hash, lookup, Purpose::Read)
+            }
+            None => self.context.reader(file)?.get(key, hash, lookup, Purpose::Read),
+        }
     }
 
     /// One round of a batched get: every undecided key in the file that `choose` names for it.

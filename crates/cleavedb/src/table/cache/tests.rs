@@ -27,6 +27,10 @@ fn cache(bench: &Bench, open_files_max: usize, budget_bytes: u64) -> TableCache 
     )
 }
 
+fn at_hand() -> Arc<AtHand> {
+    Arc::default()
+}
+
 #[test]
 fn the_number_of_open_tables_is_bounded() {
     let bench = Bench::new();
@@ -34,7 +38,7 @@ fn the_number_of_open_tables_is_bounded() {
     let cache = cache(&bench, 8, 64 << 20);
     for _ in 0..3 {
         for meta in &metas {
-            let table = cache.get(meta).unwrap();
+            let table = cache.get(meta, &at_hand()).unwrap();
             assert_eq!(table.file_id(), meta.file);
             assert!(get(&table, &[7], SEQ_MAX).unwrap().1.is_some());
             drop(table);
@@ -50,7 +54,7 @@ fn pinned_tables_count_as_open() {
     let bench = Bench::new();
     let metas = tables(&bench, 30);
     let cache = cache(&bench, 8, 64 << 20);
-    let pinned: Vec<_> = metas.iter().map(|meta| cache.get(meta).unwrap()).collect();
+    let pinned: Vec<_> = metas.iter().map(|meta| cache.get(meta, &at_hand()).unwrap()).collect();
     let bytes: u64 = pinned.iter().map(|table| table.memory_bytes()).sum();
     assert_eq!((cache.open_files(), cache.memory_bytes()), (30, bytes));
     drop(pinned);
@@ -66,7 +70,7 @@ fn the_memory_of_open_tables_is_bounded() {
     let one = bench.open(&metas[0]).unwrap().memory_bytes();
     let cache = cache(&bench, 1000, 5 * one);
     for meta in &metas {
-        cache.get(meta).unwrap();
+        cache.get(meta, &at_hand()).unwrap();
         assert!(cache.memory_bytes() <= 5 * one);
     }
     assert!(cache.memory_bytes() >= 2 * one);
@@ -82,14 +86,14 @@ fn a_table_is_opened_once_and_again_after_its_eviction() {
         for _ in 0..4 {
             scope.spawn(|| {
                 start.wait();
-                metas.iter().for_each(|meta| drop(cache.get(meta).unwrap()));
+                metas.iter().for_each(|meta| drop(cache.get(meta, &at_hand()).unwrap()));
             });
         }
     });
     assert_eq!(cache.opened(), 2);
     cache.evict(metas[0].file);
     assert_eq!(cache.open_files(), 1);
-    cache.get(&metas[0]).unwrap();
+    cache.get(&metas[0], &at_hand()).unwrap();
     assert_eq!(cache.opened(), 3);
 }
 
@@ -98,7 +102,51 @@ fn a_missing_table_is_damage() {
     let bench = Bench::new();
     let metas = tables(&bench, 1);
     bench.disk.remove(Bench::path(1)).unwrap();
-    let error = cache(&bench, 8, 1 << 20).get(&metas[0]).err().unwrap();
+    let error = cache(&bench, 8, 1 << 20).get(&metas[0], &at_hand()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Corruption);
     assert!(error.file().is_some());
+}
+
+#[test]
+fn what_is_at_hand_is_open_and_bounded() {
+    let bench = Bench::new();
+    let metas = tables(&bench, 30);
+    let cache = cache(&bench, 8, 64 << 20);
+    let files: Vec<_> = metas.iter().map(|meta| (meta, at_hand())).collect();
+    for _ in 0..3 {
+        for (meta, at_hand) in &files {
+            let table = cache.get(meta, at_hand).unwrap();
+            let reader = at_hand.load();
+            assert!(reader.as_ref().as_ref().is_some_and(|reader| Arc::ptr_eq(reader, &table)));
+            drop((table, reader));
+            let count = files.iter().filter(|(_, at_hand)| at_hand.load().is_some()).count();
+            assert!((1..=8).contains(&count) && cache.open_files() == count as u64);
+        }
+    }
+    files.iter().for_each(|(meta, _)| cache.evict(meta.file));
+    assert!(files.iter().all(|(_, at_hand)| at_hand.load().is_none()));
+    assert_eq!(cache.open_files(), 0);
+}
+
+#[test]
+fn what_many_threads_open_and_push_out_is_at_hand_only_while_it_is_open() {
+    let bench = Bench::new();
+    let metas = tables(&bench, 12);
+    let cache = cache(&bench, 3, 64 << 20);
+    let files: Vec<_> = metas.iter().map(|meta| (meta, at_hand())).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (cache, files) = (&cache, &files);
+            scope.spawn(move || {
+                for round in 0..2000 {
+                    let (meta, at_hand) = &files[(round * (thread + 3) + thread) % files.len()];
+                    assert_eq!(cache.get(meta, at_hand).unwrap().file_id(), meta.file);
+                }
+            });
+        }
+    });
+    let count = files.iter().filter(|(_, at_hand)| at_hand.load().is_some()).count();
+    assert!(count <= 3 && cache.open_files() <= 3, "{count} of {}", cache.open_files());
+    files.iter().for_each(|(meta, _)| cache.evict(meta.file));
+    assert_eq!(cache.open_files(), 0);
 }
