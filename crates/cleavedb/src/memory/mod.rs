@@ -4,4 +4,5 @@ mod arena;
 pub(crate) mod cache;
 pub(crate) mod cache_entry;
 pub(crate) mod memtable;
+pub(crate) mod prefetch;
 mod skip_list;

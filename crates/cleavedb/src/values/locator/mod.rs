@@ -265,9 +265,16 @@ impl Locator {
     }
 
     /// What a reader that may offer something takes before its view (LO-2).
+    ///
+    /// What a look-up reads is on its way from here on.
     #[inline]
     pub(crate) fn note(&self, key: &LocatorKey<'_>) -> Note {
-        Note(self.slot(key.hash).0.version.load(Ordering::Acquire))
+        let (slot, _, hash) = self.slot(key.hash);
+        let note = Note(slot.version.load(Ordering::Acquire));
+        if let Some(shard) = slot.shard.try_read() {
+            shard.table.prefetch(hash);
+        }
+        note
     }
 
     /// Takes in where the index of the reader's view has the newest flushed version of a key, if

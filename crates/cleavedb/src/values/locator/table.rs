@@ -19,6 +19,7 @@
 
 use std::ops::Range;
 
+use crate::memory::prefetch::prefetch;
 use crate::values::locator::place::{PAYLOAD_BITS, PAYLOAD_MASK};
 
 /// Bits of a fingerprint with its mark.
@@ -178,6 +179,19 @@ impl Table {
         let Some(page) = self.pages.get(probe.page) else { return (0..0, &[]) };
         let range = drawer_in(page, probe.drawer);
         (range.clone(), page.get(range).unwrap_or_default())
+    }
+
+    /// Begins to load what [`Table::matches`] is going to read: the ends of the drawers, and the
+    /// line that the hash's drawer is most likely in, since drawers are about equally full.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        let probe = self.probe(hash);
+        let Some(page) = self.pages.get(probe.page) else { return };
+        let entries = page.len().saturating_sub(HEAD);
+        let near = HEAD + (2 * probe.drawer + 1) * entries / (2 * DRAWERS);
+        for word in [page.first(), page.get(near)].into_iter().flatten() {
+            prefetch(word);
+        }
     }
 
     /// All entries that match a hash.
