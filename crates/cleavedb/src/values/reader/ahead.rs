@@ -26,7 +26,9 @@ use crate::values::reader::{Home, ValueReader, Wanted, damaged, value_of};
 /// is waited for alone.
 const GAP_BYTES_MAX: u64 = 16 << 10;
 
-/// Of values side by side that the cache has nothing of, so many in a row are not asked for.
+/// Of values side by side that the cache has nothing of, so many in a row are not asked for. Where
+/// reads go through the page cache, none of them is: to copy a value out of a read takes less
+/// time than to ask for it.
 const SPARED_MAX: usize = 3;
 
 /// Records are side by side with at most so much between them.
@@ -34,13 +36,18 @@ const BESIDE_BYTES_MAX: u64 = 64;
 
 /// The record before, which the cache has nothing of: the one beside it comes with the same read
 /// in any case, and what scans and gets have left in the cache of a run is mostly all or nothing.
-#[derive(Default)]
 struct Missed {
     last: Option<Handle>,
     spared: usize,
+    spared_max: usize,
 }
 
 impl Missed {
+    /// Nothing yet; whether reads go past the page cache.
+    fn before_all(is_direct: bool) -> Self {
+        Self { last: None, spared: 0, spared_max: if is_direct { SPARED_MAX } else { usize::MAX } }
+    }
+
     /// Whether the cache need not be asked for this one.
     fn spares(&mut self, handle: &Handle) -> bool {
         let is_beside = self.last.is_some_and(|last| {
@@ -48,7 +55,7 @@ impl Missed {
             (last.file, last.epoch) == (handle.file, handle.epoch)
                 && gap.is_some_and(|gap| gap <= BESIDE_BYTES_MAX)
         });
-        self.spared = if is_beside && self.spared < SPARED_MAX { self.spared + 1 } else { 0 };
+        self.spared = if is_beside && self.spared < self.spared_max { self.spared + 1 } else { 0 };
         self.spared > 0
     }
 }
@@ -95,7 +102,7 @@ impl ValueReader<'_> {
         // (number, its way), of those that need the device
         let mut open: Vec<(usize, Way)> = Vec::with_capacity(wanted.len());
         let mut places: Vec<Place> = Vec::with_capacity(wanted.len());
-        let mut missed = Missed::default();
+        let mut missed = Missed::before_all(self.context.direct_reads);
         for (number, one) in wanted.iter().enumerate() {
             let is_spared = missed.spares(&one.handle);
             let place = self.place_of(one, purpose, is_noted, is_spared);
@@ -130,11 +137,15 @@ impl ValueReader<'_> {
     }
 
     /// Which pieces a scan has read lately, of those that are wanted almost whole: what lies
-    /// between scattered values is read again by the same scan.
+    /// between scattered values is read again by the same scan. What the page cache keeps with
+    /// one look-up for many values is not kept again with one for each.
     fn known(&self, pieces: &[Piece], ways: &[Way]) -> Vec<bool> {
         let scanned = &self.context.cache.scanned;
         let is_known = |piece: &Piece| {
             let ways = ways.get(piece.from..piece.to).unwrap_or_default();
+            if ways.len() > 1 && !self.context.direct_reads {
+                return false;
+            }
             let bytes: u64 = ways.iter().map(|way| way.range.end - way.range.start).sum();
             let is_dense = bytes * 4 > (piece.end - piece.offset) * 3;
             is_dense && scanned.meet(piece.file.id(), piece.offset..piece.end)
