@@ -106,15 +106,18 @@ impl Engine {
         let catalogue = self.catalogue.lock();
         keyspaces.retain(|&id| catalogue.numbered(id).is_some());
         drop(catalogue);
-        let strategy = &*self.strategy;
-        MapTouching::of_flush(mapping, snapshots, strategy, &frozen.table, &keyspaces)
+        let (values, strategy) = (&self.value_context, &*self.strategy);
+        MapTouching::of_flush(mapping, values, snapshots, strategy, &frozen.table, &keyspaces)
             .map(|touching| Some(Touching::Map(touching)))
     }
 
     /// The touches of a compaction at these snapshots, where there is something to tell.
     pub(crate) fn touching_of_compaction(&self, snapshots: &[Seq]) -> Option<Touching> {
         match &self.mapping {
-            Some(mapping) => Some(Touching::Map(MapTouching::of_compaction(mapping))),
+            Some(mapping) => {
+                let touching = MapTouching::of_compaction(mapping, &self.value_context);
+                Some(Touching::Map(touching))
+            }
             None => self.touching_of_locator(snapshots),
         }
     }
@@ -122,7 +125,7 @@ impl Engine {
     fn touching_of_locator(&self, snapshots: &[Seq]) -> Option<Touching> {
         let locating = self.locating.as_ref().filter(|locating| locating.has_values())?;
         let hash = KeyedHash::new(&self.uuid);
-        let touching = LocatorTouching::begin(locating, snapshots, hash, &self.io.meter);
+        let touching = LocatorTouching::begin(locating, &self.value_context, snapshots, hash);
         Some(Touching::Locator(touching))
     }
 }

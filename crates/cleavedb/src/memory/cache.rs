@@ -175,6 +175,11 @@ impl<V: Cached> BlockCache<V> {
         self.cache.insert(key, value);
     }
 
+    /// Lets go of what nobody is going to ask for.
+    pub(crate) fn remove(&self, key: &BlockKey) {
+        self.cache.remove(key);
+    }
+
     /// Changes the capacity; blocks beyond it go at once.
     pub(crate) fn set_capacity(&self, capacity_bytes: u64) {
         self.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);

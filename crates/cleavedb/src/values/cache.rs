@@ -137,6 +137,11 @@ impl ValueCache {
         }
     }
 
+    /// A newer version of a record's key was flushed: its room goes to others.
+    pub(crate) fn forget(&self, place: CachePlace) {
+        self.entries.remove(&place);
+    }
+
     /// Memory of what it knows besides what it keeps.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.scanned.memory_bytes()

@@ -18,19 +18,23 @@ use crate::{Cursor, Durability, ErrorKind, Value};
 pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Files of some hundred values, and nearly none of them in memory.
-fn open_in(io: Io) -> Db {
+fn open_in(io: Io, options: Options) -> Db {
     let widths = Widths {
         value_segment_bytes: 64 << 10,
         value_tail_bytes: 1 << 10,
         ..Widths::for_budget(16 << 20)
     };
-    let settings = Options::new().memory_budget(16 << 20).reserve_bytes(0).into_settings();
+    let settings = options.memory_budget(16 << 20).reserve_bytes(0).into_settings();
     let engine = Engine::open(io, Path::new("/db"), settings, widths).unwrap();
     Db::new(Handle::new(engine, Durability::Buffered))
 }
 
+pub(super) fn open_with(disk: &MemoryDisk, options: Options) -> Db {
+    open_in(world(disk), options)
+}
+
 pub(super) fn open(disk: &MemoryDisk) -> Db {
-    open_in(world(disk))
+    open_with(disk, Options::new())
 }
 
 /// A keyspace that separates from 64 bytes on.
@@ -349,7 +353,7 @@ fn keys_alone_read_no_value() {
 fn what_is_read_ahead_is_of_the_moment_of_the_scan() {
     let disk = MemoryDisk::new();
     let io = world(&disk);
-    let db = open_in(io.clone());
+    let db = open_in(io.clone(), Options::new());
     let keyspace = apart(&db);
     let model = mixed(&db, &keyspace, 800);
     let expected = expected(&model);
@@ -432,7 +436,7 @@ fn damage_shows_at_its_own_key() {
 fn a_failed_read_ahead_shows_after_all_that_came_before() {
     let memory = MemoryDisk::new();
     let faults = FaultDisk::over(&memory);
-    let db = open_in(Io::simulated(Arc::new(faults.clone())));
+    let db = open_in(Io::simulated(Arc::new(faults.clone())), Options::new());
     let keyspace = apart(&db);
     let model = filled(&keyspace, 400);
     let expected = expected(&model);

@@ -19,8 +19,10 @@ use crate::base::sync::{Arc, Mutex};
 use crate::engine::locate::Locating;
 use crate::engine::locate::edit::LocatorEdit;
 use crate::io::Purpose;
-use crate::io::meter::{HeldMemory, Meter};
+use crate::io::meter::HeldMemory;
+use crate::values::cache::cache_place;
 use crate::values::drops::batch::FactBatch;
+use crate::values::file::ValueContext;
 use crate::values::file_table::ValueFiles;
 use crate::values::locator::place::Place;
 use crate::values::locator::{FlushTouches, Locator};
@@ -39,6 +41,7 @@ pub(crate) struct FlushedKey {
 /// The touches of one flush or compaction.
 pub(crate) struct LocatorTouching {
     locating: Arc<Locating>,
+    values: Arc<ValueContext>,
     state: Mutex<State>,
 }
 
@@ -60,21 +63,22 @@ impl LocatorTouching {
     /// Begins touches. The memtable was frozen before the snapshots were listed (rule R4).
     pub(crate) fn begin(
         locating: &Arc<Locating>,
+        values: &Arc<ValueContext>,
         snapshots: &[Seq],
         hash: KeyedHash,
-        meter: &Arc<Meter>,
     ) -> Arc<Self> {
         let locator = Arc::clone(&locating.locator);
         let state = State {
             touches: Some(FlushTouches::begin(locator, snapshots.first().copied())),
             replaced: Vec::new(),
             facts: FactBatch::new(hash),
-            held: HeldMemory::new(meter, Purpose::Compaction),
+            held: HeldMemory::new(&values.io.meter, Purpose::Compaction),
             superseded: BTreeMap::new(),
             touched: 0,
             separated: 0,
         };
-        Arc::new(Self { locating: Arc::clone(locating), state: Mutex::new(state) })
+        let (locating, values) = (Arc::clone(locating), Arc::clone(values));
+        Arc::new(Self { locating, values, state: Mutex::new(state) })
     }
 
     /// A key of the memtable.
@@ -93,6 +97,7 @@ impl LocatorTouching {
         for place in replaced.drain(..) {
             let Some(superseding) = superseding else { continue };
             mark!("locator_touch_replaced");
+            self.values.cache.forget(cache_place(place.container(), place.offset()));
             facts.add(place.container(), keyspace, key, superseding);
             *superseded.entry(place.container()).or_default() += 1;
             held.set(facts.memory_bytes() as u64);

@@ -20,6 +20,8 @@ use crate::engine::locate::edit::LocatorEdit;
 use crate::engine::mapping::{Live, Mapping, count};
 use crate::index::Dead;
 use crate::memory::memtable::Memtable;
+use crate::values::cache::cache_place;
+use crate::values::file::ValueContext;
 use crate::values::handle::Handle;
 use crate::values::map::place::{Place, Snapshots};
 use crate::values::map::{FlushTouches, Flushed, Map, Moves, Touched};
@@ -28,6 +30,7 @@ use crate::values::strategy::Strategy;
 /// What one flush or compaction tells.
 pub(crate) struct MapTouching {
     mapping: Arc<Mapping>,
+    values: Arc<ValueContext>,
     state: Mutex<State>,
 }
 
@@ -49,14 +52,20 @@ struct State {
 
 impl MapTouching {
     /// What a compaction tells: nothing so far.
-    pub(crate) fn of_compaction(mapping: &Arc<Mapping>) -> Arc<Self> {
-        Arc::new(Self { mapping: Arc::clone(mapping), state: Mutex::default() })
+    pub(crate) fn of_compaction(mapping: &Arc<Mapping>, values: &Arc<ValueContext>) -> Arc<Self> {
+        Arc::new(Self::with(mapping, values, State::default()))
+    }
+
+    fn with(mapping: &Arc<Mapping>, values: &Arc<ValueContext>, state: State) -> Self {
+        let (mapping, values) = (Arc::clone(mapping), Arc::clone(values));
+        Self { mapping, values, state: Mutex::new(state) }
     }
 
     /// Touches every key of a frozen memtable that is not of a dropped keyspace (MT-1). The
     /// snapshots were listed after the freeze (rule R4), and the log is durable (rule R10).
     pub(crate) fn of_flush(
         mapping: &Arc<Mapping>,
+        values: &Arc<ValueContext>,
         snapshots: &[Seq],
         strategy: &dyn Strategy,
         table: &Arc<Memtable>,
@@ -74,7 +83,7 @@ impl MapTouching {
             None => FlushTouches::begin(Arc::clone(&mapping.map), snapshots),
         };
         let state = State { touches: Some(touches), is_again, ..State::default() };
-        let touching = Self { mapping: Arc::clone(mapping), state: Mutex::new(state) };
+        let touching = Self::with(mapping, values, state);
         for &keyspace in keyspaces {
             touching.touch_keyspace(strategy, table, keyspace)?;
         }
@@ -140,6 +149,7 @@ impl MapTouching {
         self.mapping.left_dead(replaced.len() as u64);
         for place in replaced {
             mark!("map_touch_replaced");
+            self.values.cache.forget(cache_place(place.container, place.offset));
             count(changes, &place, -1);
             *bytes_died += u64::from(place.bytes);
         }
