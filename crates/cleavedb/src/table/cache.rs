@@ -210,5 +210,7 @@ impl TableCache {
     }
 }
 
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 #[cfg(test)]
 mod tests;
