@@ -12,6 +12,7 @@ use std::sync::Arc as BytesArc;
 
 use crate::base::entry::FileId;
 use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 
 /// Groups held at most, however small: keeps the search short and the bookkeeping bounded.
 const GROUPS_MAX: usize = 4096;
@@ -46,13 +47,19 @@ struct Groups {
 /// The newest frames of the value lane.
 pub(crate) struct TailBuffer {
     groups: Mutex<Groups>,
+    /// File of the oldest group, [`NONE`] without any: most gets are of older files, and take no
+    /// lock that they all share.
+    oldest: AtomicU64,
     bytes_max: usize,
 }
+
+/// Above every file's number.
+const NONE: u64 = u64::MAX;
 
 impl TailBuffer {
     /// A buffer that holds at most `bytes_max` bytes; zero holds nothing.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { groups: Mutex::new(Groups::default()), bytes_max }
+        Self { groups: Mutex::new(Groups::default()), oldest: AtomicU64::new(NONE), bytes_max }
     }
 
     /// Takes what was written at `start` of `file`, which must lie behind everything pushed before.
@@ -88,6 +95,8 @@ impl TailBuffer {
             } else {
                 gone.push(group);
             }
+            let oldest = groups.queue.front().map_or(NONE, |oldest| oldest.file.0);
+            self.oldest.store(oldest, Ordering::Release);
         }
         // Freed, or reused, outside of the lock.
         let free = gone.into_iter().filter_map(|group| BytesArc::try_unwrap(group.bytes).ok());
@@ -102,6 +111,9 @@ impl TailBuffer {
         offset: u64,
         length: usize,
     ) -> Option<(BytesArc<Vec<u8>>, Range<usize>)> {
+        if file.0 < self.oldest.load(Ordering::Acquire) {
+            return None;
+        }
         let groups = self.groups.lock();
         let behind =
             groups.queue.partition_point(|group| (group.file, group.start) <= (file, offset));
