@@ -28,7 +28,9 @@ mod counting {
         /// Counts one event.
         pub fn hit(&'static self) {
             self.count.fetch_add(1, Ordering::Relaxed);
-            if !self.registered.swap(true, Ordering::Relaxed)
+            // To look leaves the line where it is.
+            if !self.registered.load(Ordering::Relaxed)
+                && !self.registered.swap(true, Ordering::Relaxed)
                 && let Ok(mut marks) = MARKS.lock()
             {
                 marks.push(self);

@@ -1,5 +1,6 @@
 //! Every byte written or read has a reason, so that amplification is a counter, not a guess.
 
+use crate::base::striped::Counter;
 use crate::base::sync::Arc;
 use crate::base::sync::figures::{AtomicU64, Ordering};
 
@@ -65,8 +66,8 @@ impl Purpose {
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     written: [AtomicU64; Purpose::ALL.len()],
-    read: [AtomicU64; Purpose::ALL.len()],
-    reads: [AtomicU64; Purpose::ALL.len()],
+    read: [Counter; Purpose::ALL.len()],
+    reads: [Counter; Purpose::ALL.len()],
     punched: [AtomicU64; Purpose::ALL.len()],
     batches: AtomicU64,
     held: [AtomicU64; Purpose::ALL.len()],
@@ -82,8 +83,12 @@ impl Meter {
 
     /// Notes one read from the file system.
     pub(crate) fn read(&self, purpose: Purpose, bytes: u64) {
-        add(&self.read, purpose, bytes);
-        add(&self.reads, purpose, 1);
+        if let (Some(read), Some(reads)) =
+            (self.read.get(purpose as usize), self.reads.get(purpose as usize))
+        {
+            read.add(bytes);
+            reads.add(1);
+        }
     }
 
     /// Notes bytes given back to the file system out of a file that stays.
@@ -113,12 +118,12 @@ impl Meter {
 
     /// Bytes read so far.
     pub(crate) fn bytes_read(&self, purpose: Purpose) -> u64 {
-        load(&self.read, purpose)
+        self.read.get(purpose as usize).map_or(0, Counter::total)
     }
 
     /// Read calls so far.
     pub(crate) fn read_calls(&self, purpose: Purpose) -> u64 {
-        load(&self.reads, purpose)
+        self.reads.get(purpose as usize).map_or(0, Counter::total)
     }
 
     /// Bytes of buffers that are held now.
