@@ -3,8 +3,9 @@
 //!
 //! Shared by all readers. Invariants: VC-1 what is handed out is of the keyspace, key and seq asked
 //! for: a record proved itself before it came in. VC-2 a cached value pins no memory that is not
-//! counted. VC-3 nothing is ever invalidated: places are never written twice, numbers of files
-//! never given out twice (rules F3, F6); what a removed file held ages out.
+//! counted. VC-3 nothing need ever be invalidated: places are never written twice, numbers of files
+//! never given out twice (rules F3, F6). What a flush supersedes is let go to make room; what else
+//! a removed file held ages out.
 
 use std::sync::Arc as ValueArc;
 
