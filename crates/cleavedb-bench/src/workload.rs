@@ -123,6 +123,9 @@ pub struct Shape {
     pub seed: u64,
 }
 
+/// Gets of missing keys for each item there is.
+const MISSING_PER_ITEM: u64 = 8;
+
 impl Shape {
     /// Steps of a phase over all threads.
     #[must_use]
@@ -136,6 +139,8 @@ impl Shape {
             Phase::SeekRandom | Phase::SeekReverse | Phase::YcsbE => {
                 self.operations.unwrap_or_else(|| (self.num / 10).max(1))
             }
+            // No device has a part in most of them: one for each item would be over in no time.
+            Phase::ReadMissing => self.operations.unwrap_or(MISSING_PER_ITEM * self.num),
             _ => self.operations.unwrap_or(self.num),
         }
     }

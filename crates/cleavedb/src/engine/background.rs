@@ -449,30 +449,6 @@ impl Engine {
         }
     }
 
-    /// Gives the block cache what memtables, pinned tables and iterators leave of the budget.
-    pub(crate) fn balance_memory(&self) {
-        let budget = self.settings.memory_budget;
-        let memtables_max =
-            self.widths.memtable_bytes * (1 + self.widths.frozen_memtables_max as u64);
-        // What there is, and as much as may come before the next look.
-        let in_use: u64 = self.view.load().memtables().map(|table| table.memory_bytes()).sum();
-        let memtables = (in_use + self.widths.memtable_bytes).min(memtables_max);
-        let lane = self.value_tail_bytes();
-        let context = &self.value_context;
-        let tables = context.table_indexes.memory_bytes()
-            + context.repairs.memory_bytes()
-            + context.cache.memory_bytes();
-        let locator = self.locating.as_ref().map_or(0, |locating| locating.figures().bytes);
-        let map = self.mapping.as_ref().map_or(0, |mapping| mapping.figures().bytes);
-        let indexes: u64 =
-            self.view.load().indexes.values().map(|index| index.memory_bytes()).sum();
-        let tables = tables + self.deltas.memory_bytes() + indexes;
-        let facts = self.facts.load().memory_bytes() + tables + locator + map;
-        let buffers = self.iterator_bytes() + self.background_bytes() + lane + facts;
-        let taken = memtables + self.tables.memory_bytes() + buffers;
-        self.blocks.set_capacity(budget.saturating_sub(taken).max(budget / 8));
-    }
-
     /// Waits until `done` or the timeout (kind `Timeout`). No lock may be held.
     pub(crate) fn wait_background(
         self: &Arc<Self>,

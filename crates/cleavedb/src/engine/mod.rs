@@ -29,6 +29,7 @@ pub(crate) mod locate;
 pub(crate) mod lock;
 pub(crate) mod logs;
 pub(crate) mod mapping;
+pub(crate) mod memory;
 pub(crate) mod metrics;
 pub(crate) mod pacing;
 pub(crate) mod read;

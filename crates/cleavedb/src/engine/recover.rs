@@ -39,6 +39,7 @@ use crate::engine::locate::saved::LocatorCheckpoint;
 use crate::engine::lock::{lock_for_reading, lock_for_writing};
 use crate::engine::logs::Logs;
 use crate::engine::mapping::Mapping;
+use crate::engine::memory::TABLES_BUDGET_PART_MAX;
 use crate::engine::metrics::Metrics;
 use crate::engine::reserve::Reserve;
 use crate::engine::room::PressureGauge;
@@ -481,7 +482,7 @@ fn caches(
         uuid,
         &blocks,
         settings.open_files_max,
-        budget / 4,
+        budget / TABLES_BUDGET_PART_MAX,
         settings.direct_reads,
     ));
     (blocks, tables)

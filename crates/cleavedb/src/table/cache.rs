@@ -97,6 +97,9 @@ pub(crate) struct TableCache {
     uuid: [u8; 16],
     blocks: Arc<BlockCache>,
     direct: bool,
+    /// What it was made with, and what is in force.
+    budget_bytes_max: u64,
+    budget_bytes: AtomicU64,
     cache: Cache<FileId, Open, ByBudget, DefaultHashBuilder, TakeAway>,
     opened: AtomicU64,
 }
@@ -115,6 +118,7 @@ impl TableCache {
         let open_files_max = open_files_max.max(1);
         let budget_bytes = budget_bytes.max(1);
         let share_bytes = budget_bytes.div_ceil(open_files_max as u64);
+        let budget_bytes_max = share_bytes.saturating_mul(open_files_max as u64);
         let weighter = ByBudget { share_bytes };
         let mut builder = OptionsBuilder::new();
         // With too many shards one large table could exceed its shard and never be kept.
@@ -122,7 +126,7 @@ impl TableCache {
         builder
             .shards(shards as usize)
             .estimated_items_capacity(open_files_max)
-            .weight_capacity(share_bytes.saturating_mul(open_files_max as u64));
+            .weight_capacity(budget_bytes_max);
         let hasher = DefaultHashBuilder::default();
         let cache = match builder.build() {
             Ok(options) => Cache::with_options(options, weighter, hasher, TakeAway),
@@ -135,6 +139,8 @@ impl TableCache {
             uuid,
             blocks: blocks.clone(),
             direct,
+            budget_bytes_max,
+            budget_bytes: AtomicU64::new(budget_bytes_max),
             cache,
             opened: AtomicU64::new(0),
         }
@@ -190,6 +196,15 @@ impl TableCache {
     pub(crate) fn evict(&self, file: FileId) {
         if let Some((_, open)) = self.cache.remove(&file) {
             open.at_hand.take_away();
+        }
+    }
+
+    /// Changes the bytes that tables may hold; those beyond are closed. Not above those it was made
+    /// with, by which the number of tables is bounded.
+    pub(crate) fn set_budget(&self, budget_bytes: u64) {
+        let bounded = budget_bytes.clamp(1, self.budget_bytes_max);
+        if self.budget_bytes.swap(bounded, Ordering::Relaxed) != bounded {
+            self.cache.set_capacity(bounded);
         }
     }
 

@@ -150,3 +150,29 @@ fn what_many_threads_open_and_push_out_is_at_hand_only_while_it_is_open() {
     files.iter().for_each(|(meta, _)| cache.evict(meta.file));
     assert_eq!(cache.open_files(), 0);
 }
+
+/// A smaller budget closes tables at once, at hand or not; a larger one than the cache was made
+/// with is not given.
+#[test]
+fn the_budget_can_shrink_and_grow_again() {
+    let bench = Bench::new();
+    let metas = tables(&bench, 12);
+    let one = bench.open(&metas[0]).unwrap().memory_bytes();
+    let cache = cache(&bench, 1000, 8 * one);
+    let hands: Vec<_> = metas.iter().map(|_| at_hand()).collect();
+    let open_all = || {
+        for (meta, hand) in metas.iter().zip(&hands) {
+            cache.get(meta, hand).unwrap();
+        }
+        assert!(cache.memory_bytes() <= 8 * one);
+        hands.iter().filter(|hand| hand.load().is_some()).count()
+    };
+    let before = open_all();
+    assert!(before >= 4, "{before} tables are open");
+    cache.set_budget(2 * one);
+    assert!(cache.memory_bytes() <= 2 * one);
+    let at_hand = hands.iter().filter(|hand| hand.load().is_some()).count();
+    assert!(at_hand <= 2, "{at_hand} tables are at hand");
+    cache.set_budget(100 * one);
+    assert_eq!(open_all(), before);
+}
