@@ -304,3 +304,36 @@ fn a_crash_between_spills_loses_no_fact() {
         assert!(files_most > 1 && removed > 3, "{files_most} at most, {removed} removed");
     }
 }
+
+/// What is rewritten together has room in memory: segments are read once, and nothing of them a
+/// second time, value by value.
+#[test]
+fn collection_reads_what_it_rewrites_once() {
+    let disk = MemoryDisk::new();
+    let widths = Widths {
+        memtable_bytes: 64 << 10,
+        value_segment_bytes: 1 << 20,
+        facts_bytes_max: 64 << 10,
+        ..Widths::for_budget(16 << 20)
+    };
+    let settings = Options::new().memory_budget(16 << 20).strategy(StrategyKind::Unified);
+    let db = try_open(world(&disk), settings, widths).unwrap();
+    let keyspace = db.keyspace("values", KeyspaceOptions::new().separate_at(Some(64))).unwrap();
+    for number in 0..40_000_u32 {
+        // Not in the order of writing: else whole files would die.
+        let mixed = number.wrapping_mul(0x9e37_79b1).rotate_left(13).wrapping_mul(0x85eb_ca6b);
+        let named = if number < 8_000 { number } else { mixed % 8_000 };
+        keyspace.put(format!("key {named:06}"), vec![number as u8; 1_000]).unwrap();
+    }
+    db.flush().unwrap();
+    settle(&db);
+    let stats = db.stats();
+    let collected = &stats.collection;
+    let (read, reads) = (stats.bytes_read["gc"], stats.reads["gc"]);
+    println!("{read} read by {reads} reads: moved {collected:?}");
+    assert!(collected.bytes_moved > 4 << 20, "{collected:?}");
+    // Live and dead bytes of each victim, once, and what facts in files and indexes take.
+    let judged = collected.bytes_moved + collected.records_dead * 1_100;
+    assert!(read < judged + judged / 4, "{read} bytes read of {judged}");
+    assert!(reads * (16 << 10) < read, "{reads} reads for {read} bytes");
+}

@@ -40,12 +40,20 @@ use crate::values::locator::place::Place;
 use crate::values::map::place::Snapshots;
 use crate::values::map::{Map, Moves};
 use crate::values::rewrite::{
-    Judge, JudgedRecord, MovedRecord, Rewrite, RewriteContext, Rewritten, Source,
+    Judge, JudgedRecord, MovedRecord, READER_AND_WRITER_BYTES, Rewrite, RewriteContext, Rewritten,
+    Source,
 };
 use crate::values::table::writer::{GROUP_BYTES, WrittenTable};
 
-/// The part of the memory budget that a rewrite may take.
-const MEMORY_PART: u64 = 16;
+/// The part of the memory budget that a rewrite may take, but not more than a whole segment needs:
+/// where the survivors have room, they are read once, in the order of writing, and else most of
+/// them a second time, one by one.
+const MEMORY_PART: u64 = 4;
+/// What survivors that are rewritten together may fill of what readers and writer leave of that:
+/// the rest is for keys.
+const SURVIVORS_PERCENT: u64 = 75;
+/// The part of the memory budget that may be taken by what the locator is told afterwards.
+const MOVED_PART: u64 = 16;
 /// Least of it.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
 /// A step handles this part of a segment's bytes: some milliseconds of a device's time.
@@ -166,6 +174,13 @@ impl Engine {
         Ok(true)
     }
 
+    /// Memory that a rewrite may take.
+    fn rewrite_memory(&self) -> u64 {
+        let share = self.settings.memory_budget / MEMORY_PART;
+        let enough = 2 * (self.widths.value_segment_bytes + READER_AND_WRITER_BYTES);
+        share.min(enough).max(MEMORY_BYTES_MIN)
+    }
+
     /// Containers to rewrite together: the most pressing one, and more as long as what lives in all
     /// of them makes one container.
     fn pick_containers(&self) -> Vec<FileId> {
@@ -177,7 +192,9 @@ impl Engine {
         let (ranked, figures) = self.ranked_victims();
         let of_id = |id: &FileId| figures.iter().find(|file| file.id == *id).copied();
         let ranked: Vec<_> = ranked.iter().filter_map(of_id).collect();
-        let bytes_max = self.widths.value_segment_bytes;
+        let room = self.rewrite_memory().saturating_sub(READER_AND_WRITER_BYTES);
+        let room = room.max(MEMORY_BYTES_MIN / 4) * SURVIVORS_PERCENT / 100;
+        let bytes_max = self.widths.value_segment_bytes.min(room);
         let chosen = self.strategy.victims().together(&ranked, bytes_max, VICTIMS_MAX);
         if chosen.len() > 1 {
             mark!("gc_containers_merged");
@@ -226,7 +243,7 @@ impl Engine {
             step_bytes: self.widths.value_segment_bytes / STEP_PART,
             direct: self.settings.direct_writes,
             limited: true,
-            memory_bytes_max: (self.settings.memory_budget / MEMORY_PART).max(MEMORY_BYTES_MIN),
+            memory_bytes_max: self.rewrite_memory(),
         };
         let files = by_source.concat();
         let rewrite = Rewrite::begin(&context, sources, container, files.clone())?;
@@ -234,7 +251,8 @@ impl Engine {
         let locating = self.locating.as_ref();
         let of_file = |&file: &FileId| Some((file, locating?.superseded_in(file)));
         let superseded = files.iter().filter_map(of_file).collect();
-        let moved = locating.map(|_| Moved::new(context.memory_bytes_max as usize));
+        let moved_bytes = (self.settings.memory_budget / MOVED_PART).max(MEMORY_BYTES_MIN);
+        let moved = locating.map(|_| Moved::new(moved_bytes as usize));
         let held_moved = HeldMemory::new(&self.io.meter, Purpose::Collection);
         let mut held_facts = HeldMemory::new(&self.io.meter, Purpose::Collection);
         held_facts.set(facts.memory_bytes());
@@ -393,7 +411,7 @@ impl Engine {
         let Some((mapping, moves)) = self.mapping.as_ref().zip(moves) else { return };
         if is_done {
             let moved = &rewriting.moved_in_map;
-            moved.swing(mapping, &moves);
+            moved.swing(mapping, &moves, &self.value_context.cache);
             mapping.kept_for(rewriting.container, moved.kept_bytes, self.snapshots.stripes());
         }
         moves.publish(mapping.generation());
@@ -406,7 +424,7 @@ impl Engine {
         let Some((locating, moved)) = self.locating.as_ref().zip(rewriting.moved.as_ref()) else {
             return;
         };
-        moved.swing(locating);
+        moved.swing(locating, &self.value_context.cache);
         locating.collected(&rewriting.superseded);
         locating.retain(&self.view.load().values);
         locating.locator.prune_chains(self.snapshots.stripes().first().copied());

@@ -37,7 +37,7 @@ use crate::values::table::scan::{CHUNK_BYTES, ScannedRecord};
 use crate::values::table::writer::{TablePlace, ValueTableOptions, ValueTableWriter, WrittenTable};
 
 /// What the reader of segments and the writer take for themselves of the memory.
-const READER_AND_WRITER_BYTES: u64 = 1 << 20;
+pub(crate) const READER_AND_WRITER_BYTES: u64 = 1 << 20;
 
 /// Least bytes of a table that are read at once.
 const CHUNK_BYTES_MIN: u64 = 4 << 10;
