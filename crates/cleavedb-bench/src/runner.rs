@@ -48,7 +48,8 @@ pub struct Plan {
     pub phases: Vec<Phase>,
     /// Items loaded by the fill phases.
     pub num: u64,
-    /// Operations of each other phase; `None` for one for every item (a tenth for seeks, eight for missing keys).
+    /// Operations of each other phase; `None` for one for every item: a tenth for seeks, eight for
+    /// missing keys.
     pub operations: Option<u64>,
     /// Bytes of each value, or of the largest.
     pub value_bytes: usize,

@@ -28,9 +28,12 @@ use crate::log::format::{FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FrameRef};
 use crate::log::separated::Slot;
 use crate::memory::memtable::Memtable;
 use crate::values::handle::Handle;
+use crate::values::reader::Wanted;
+use carry::{Carrying, NewVersion};
 use publication::Publication;
 use queue::{DONE, Follower, Place, Queue, TRY};
 
+pub(crate) mod carry;
 mod publication;
 mod queue;
 mod signal;
@@ -122,6 +125,8 @@ pub(crate) struct CommitQueue {
     /// Last seq given out; written by leaders only.
     pub(crate) allocated: AtomicU64,
     publication: Publication,
+    /// Of the value cache.
+    carrying: Carrying,
 }
 
 /// A group that has been logged.
@@ -173,7 +178,7 @@ impl Engine {
         self.hand_over();
         let outcome = match logged {
             Ok(Some(logged)) => {
-                let inserted = insert_group(&own, &followers, &logged);
+                let inserted = self.insert_group(&own, &followers, &logged);
                 if let Err(error) = &inserted {
                     self.stop(error);
                 }
@@ -320,6 +325,26 @@ impl Engine {
         Ok(())
     }
 
+    /// Inserts every record of a group; record `i` of a batch has its base seq plus `i`.
+    fn insert_group(&self, own: &Work, followers: &[Follower], logged: &Logged) -> Result<()> {
+        let mut seq = logged.base_seq;
+        let mut frame_start = logged.place.map_or(0, |place| place.start);
+        for work in members(own, followers).filter(|work| work.count > 0) {
+            let place = logged.place.map(|GroupPlace { file, .. }| PayloadPlace {
+                file,
+                offset: frame_start + FRAME_HEADER_BYTES as u64,
+            });
+            let (payload, count) = (&work.payload, work.count);
+            insert_batch(&logged.memtable, payload, count, seq, place, &mut |put| {
+                self.carry_over(put);
+            })?;
+            frame_start += (payload.len() + FRAME_OVERHEAD_BYTES) as u64;
+            seq += u64::from(count);
+        }
+        debug_assert_eq!(seq, logged.last_seq + 1);
+        Ok(())
+    }
+
     /// Makes a group visible once its predecessor is (M2).
     fn publish_group(&self, logged: &Logged) {
         if logged.last_seq < logged.base_seq {
@@ -352,23 +377,6 @@ impl Engine {
     }
 }
 
-/// Inserts every record of a group; record `i` of a batch has its base seq plus `i`.
-fn insert_group(own: &Work, followers: &[Follower], logged: &Logged) -> Result<()> {
-    let mut seq = logged.base_seq;
-    let mut frame_start = logged.place.map_or(0, |place| place.start);
-    for work in members(own, followers).filter(|work| work.count > 0) {
-        let place = logged.place.map(|GroupPlace { file, .. }| PayloadPlace {
-            file,
-            offset: frame_start + FRAME_HEADER_BYTES as u64,
-        });
-        insert_batch(&logged.memtable, &work.payload, work.count, seq, place)?;
-        frame_start += (work.payload.len() + FRAME_OVERHEAD_BYTES) as u64;
-        seq += u64::from(work.count);
-    }
-    debug_assert_eq!(seq, logged.last_seq + 1);
-    Ok(())
-}
-
 /// Where a payload of the value lane stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PayloadPlace {
@@ -379,13 +387,14 @@ pub(crate) struct PayloadPlace {
 }
 
 /// Inserts the records of one batch from `seq` on; separated puts, which have been proved or are
-/// the caller's own, as their handles.
+/// the caller's own, as their handles, and each is shown to `inserted`.
 pub(crate) fn insert_batch(
     memtable: &Memtable,
     payload: &[u8],
     count: u32,
     mut seq: Seq,
     place: Option<PayloadPlace>,
+    inserted: &mut dyn FnMut(&NewVersion<'_>),
 ) -> Result<()> {
     let records = match place {
         None => BatchReader::new(payload, count),
@@ -400,7 +409,9 @@ pub(crate) fn insert_batch(
                 let offset = place.offset + start as u64;
                 let bytes = record.bytes() as u32;
                 let handle = Handle { file: place.file, epoch: 0, offset, bytes };
-                memtable.insert(keyspace, key, seq, kind, &handle.encode());
+                let older = memtable.insert_over(keyspace, key, seq, kind, &handle.encode());
+                let wanted = Wanted { handle, keyspace, key, seq };
+                inserted(&NewVersion { wanted, record: &record, older });
             }
             _ => memtable.insert(keyspace, key, seq, kind, value),
         }

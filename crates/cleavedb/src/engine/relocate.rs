@@ -355,7 +355,8 @@ impl Engine {
         figures.bytes_relocated.fetch_add(done.bytes, Ordering::Relaxed);
         if let Some(locating) = &self.locating {
             // After the edit: until then places of the new containers are nobody's (rule R17).
-            done.moved.iter().for_each(|moved| moved.swing(locating));
+            let cache = &self.value_context.cache;
+            done.moved.iter().for_each(|moved| moved.swing(locating, cache));
         }
     }
 

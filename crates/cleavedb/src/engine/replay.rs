@@ -79,7 +79,8 @@ impl Engine {
             offset: pending.offset + FRAME_HEADER_BYTES as u64,
         });
         let memtable = Arc::clone(&self.view.load().active);
-        insert_batch(&memtable, &pending.payload, header.count, header.base_seq, place)
+        let (payload, first_seq) = (&pending.payload, header.base_seq);
+        insert_batch(&memtable, payload, header.count, first_seq, place, &mut |_| {})
             .map_err(|error| lane.at(error, pending.offset))?;
         let last_seq = header.next_seq() - 1;
         self.commits.allocated.store(last_seq, Ordering::Relaxed);

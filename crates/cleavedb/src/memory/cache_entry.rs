@@ -39,7 +39,7 @@ pub(crate) struct CachedValue {
     pub(crate) seq: Seq,
     /// Where its record begins, as the handle has it that it was read by.
     pub(crate) offset: u64,
-    /// Bytes of its record.
+    /// Bytes of its record; zero where they are not known.
     pub(crate) record_bytes: u32,
     /// The value as the user gave it.
     pub(crate) value: Value,

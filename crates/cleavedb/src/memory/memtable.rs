@@ -18,7 +18,7 @@ use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use crate::base::value::Value;
 use crate::memory::memtable::range_deletes::RangeDeletes;
-use crate::memory::skip_list::{Header, Node, SkipList, Target};
+use crate::memory::skip_list::{Header, Inserted, Node, SkipList, Target};
 
 #[cfg(all(test, not(shuttle)))]
 mod costs;
@@ -96,13 +96,29 @@ impl Memtable {
         kind: Kind,
         value: &[u8],
     ) {
+        self.insert_over(keyspace, key, seq, kind, value);
+    }
+
+    /// As [`Memtable::insert`]; says what kind of entry and what value the next older version of
+    /// the key has here, if there is one.
+    pub(crate) fn insert_over(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        seq: Seq,
+        kind: Kind,
+        value: &[u8],
+    ) -> Option<(Kind, &[u8])> {
         debug_assert!(kind != Kind::RangeDelete, "range deletes are not entries of the list");
         if kind == Kind::Merge && !self.counts.has_operands.load(Ordering::Relaxed) {
             self.counts.has_operands.store(true, Ordering::Relaxed);
         }
-        if self.list.insert(keyspace, key, seq, kind, value) {
-            self.counts.note(seq, key.len() + value.len());
-        }
+        let Inserted::Before(after) = self.list.insert(keyspace, key, seq, kind, value) else {
+            return None;
+        };
+        self.counts.note(seq, key.len() + value.len());
+        let older = after.filter(|node| node.keyspace() == keyspace.0 && node.key() == key)?;
+        Some((older.kind(), older.value()))
     }
 
     /// Deletes all keys in [`start`, `end`) with a seq below `seq`. An empty range deletes

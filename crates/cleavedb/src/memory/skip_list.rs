@@ -106,6 +106,14 @@ enum HintUse {
     Hit,
 }
 
+/// What became of an insertion.
+pub(super) enum Inserted<'a> {
+    /// Nothing: (keyspace, key, seq) is there.
+    Repeated,
+    /// It stands before this one, or is the last.
+    Before(Option<Node<'a>>),
+}
+
 /// The list. See the module's invariants.
 pub(super) struct SkipList {
     arena: Arena,
@@ -144,7 +152,7 @@ impl SkipList {
         self.arena.memory_bytes()
     }
 
-    /// Adds an entry. Returns false, and changes nothing, if (keyspace, key, seq) is there.
+    /// Adds an entry. Changes nothing if (keyspace, key, seq) is there.
     ///
     /// # Panics
     /// If the key is longer than 65,535 bytes or the value than `u32::MAX` bytes: the engine
@@ -157,7 +165,7 @@ impl SkipList {
         seq: Seq,
         kind: Kind,
         value: &[u8],
-    ) -> bool {
+    ) -> Inserted<'_> {
         debug_assert!(seq <= SEQ_MAX);
         let target = Target::new(keyspace, key, seq);
         let hint = &*self.hints[keyspace.0 as usize % HINTS];
@@ -169,16 +177,17 @@ impl SkipList {
         }
         let [lowest, ..] = &brackets;
         if lowest.after.is_some_and(|node| target.compare(node).is_eq()) {
-            return false;
+            return Inserted::Repeated;
         }
         let Target { prefix, .. } = target;
         let parts = NodeParts { keyspace: keyspace.0, prefix, seq, kind, key, value };
         let node = Node::write(&self.arena, &parts, height);
         if !self.link(&target, node, height, &mut brackets) {
-            return false;
+            return Inserted::Repeated;
         }
         Self::remember(hint, hint_use, node, height, &brackets);
-        true
+        let [lowest, ..] = &brackets;
+        Inserted::Before(lowest.after)
     }
 
     /// Notes where an insertion went (L5). Random keys change one slot only: they must not pay

@@ -10,6 +10,7 @@
 use std::sync::Arc as ValueArc;
 
 use crate::base::entry::FileId;
+use crate::base::marks::mark;
 use crate::base::striped::Counter;
 use crate::base::sync::Arc;
 use crate::base::value::Value;
@@ -27,6 +28,10 @@ const CACHED_SHARE: u64 = 64;
 
 /// Bytes that a value may pin besides its own and its key's: the rest of its record.
 const PINNED_BYTES_MAX: usize = 64;
+
+/// The bytes of a record that was moved after it was read: the same, or some more or less for the
+/// number of its file.
+const UNKNOWN: u32 = 0;
 
 /// The cache as value files use it.
 pub(crate) struct ValueCache {
@@ -119,6 +124,16 @@ impl ValueCache {
         value: &Value,
     ) {
         self.misses.add(1);
+        self.keep_read(guard, wanted, value);
+    }
+
+    /// Keeps a value that a get has read from the log's tail, if it may.
+    pub(crate) fn keep_read(
+        &self,
+        guard: Option<MissGuard<'_, CacheEntry>>,
+        wanted: &Wanted<'_>,
+        value: &Value,
+    ) {
         let Some(guard) = guard else { return };
         let own = value.len() + wanted.key.len() + PINNED_BYTES_MAX;
         let shares_too_much = value.held_bytes() > own;
@@ -136,6 +151,40 @@ impl ValueCache {
         if self.admits(wanted.handle.bytes) {
             self.entries.insert_uncounted(place, entry_of(wanted, Value::copy_from(value)));
         }
+    }
+
+    /// A record stands elsewhere from here on, and whoever knew its place knows the new one.
+    pub(crate) fn moved(&self, from: CachePlace, to: CachePlace) {
+        let Some(kept) = self.peek(from).filter(|_| from != to) else { return };
+        mark!("cached_value_moved");
+        self.entries.remove(&from);
+        let CachedValue { keyspace, seq, .. } = *kept;
+        let (key, value) = (kept.key.clone(), kept.value.clone());
+        let now = CachedValue { keyspace, key, seq, offset: to.1, record_bytes: UNKNOWN, value };
+        self.entries.insert_uncounted(to, CacheEntry::Value(ValueArc::new(now)));
+    }
+
+    /// Keeps the newer version of a key in the stead of the one that is kept at this place, if that
+    /// is of the key. Says if it was; the value is not asked for otherwise.
+    pub(crate) fn carry(
+        &self,
+        from: CachePlace,
+        (wanted, to): (&Wanted<'_>, CachePlace),
+        value: impl FnOnce() -> Option<Value>,
+    ) -> bool {
+        let is_of_key =
+            |kept: &CachedValue| *kept.key == *wanted.key && kept.keyspace == wanted.keyspace;
+        if from == to || !self.peek(from).is_some_and(|kept| is_of_key(&kept)) {
+            return false;
+        }
+        // First, so that it leaves its room among what is read often.
+        self.entries.remove(&from);
+        if self.admits(wanted.handle.bytes)
+            && let Some(value) = value()
+        {
+            self.entries.insert_uncounted(to, entry_of(wanted, value));
+        }
+        true
     }
 
     /// A newer version of a record's key was flushed: its room goes to others.
@@ -181,7 +230,7 @@ impl CachedValue {
             && self.seq == wanted.seq
             && self.keyspace == wanted.keyspace
             && self.offset == wanted.handle.offset
-            && self.record_bytes == wanted.handle.bytes;
+            && (self.record_bytes == wanted.handle.bytes || self.record_bytes == UNKNOWN);
         is_right.then(|| self.value.clone())
     }
 }

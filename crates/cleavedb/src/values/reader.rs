@@ -82,7 +82,11 @@ impl ValueReader<'_> {
         };
         let value = match self.home_of(&wanted.handle)? {
             Home::Segment(file) => match self.in_tail(&wanted.handle) {
-                Some((owner, range)) => return value_of(file, wanted, owner.into(), range),
+                Some((owner, range)) => {
+                    let value = value_of(file, wanted, owner.into(), range)?;
+                    cache.keep_read(guard, wanted, &value);
+                    return Ok(value);
+                }
                 None => self.read_from(file, wanted, Purpose::Read)?,
             },
             Home::Container(home, access) => home.read(wanted, access, Purpose::Read)?,

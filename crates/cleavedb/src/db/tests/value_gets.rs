@@ -234,6 +234,8 @@ fn the_cache_lets_go_of_what_a_flush_supersedes() {
         let keyspace = apart(&db);
         let write = |version| {
             for number in (0..200).filter(|number| version == 0 || number % 2 == 0) {
+                // Behind a delete it is another's value: nothing of the cache goes over to it.
+                keyspace.delete(key(number)).unwrap();
                 keyspace.put(key(number), long(number, version)).unwrap();
             }
             db.flush().unwrap();
@@ -265,4 +267,80 @@ fn the_cache_lets_go_of_what_a_flush_supersedes() {
         let now = db.stats().cache.bytes;
         assert!(now < held + held / 4, "{strategy:?}: {held} bytes at first, {now} in the end");
     }
+}
+
+/// What the cache has of a key goes over to its new version: at once where locator, map or memtable
+/// know where the one before stands.
+#[test]
+fn the_cache_goes_over_to_new_versions() {
+    for (strategy, first_misses) in [
+        (StrategyKind::Unified, 0),
+        (StrategyKind::Wayfinder, 0),
+        (StrategyKind::Novkv, 200),
+        (StrategyKind::Wisckey, 200),
+    ] {
+        let disk = MemoryDisk::new();
+        let db = open_with(&disk, Options::new().strategy(strategy));
+        let keyspace = apart(&db);
+        let write = |version| {
+            for number in 0..200 {
+                keyspace.put(key(number), long(number, version)).unwrap();
+            }
+            // The log's tail is in memory anyway; what is written behind it pushes it out.
+            keyspace.put("tail", vec![1; 4 << 10]).unwrap();
+        };
+        let misses_of = |version| {
+            let before = reads(&db).misses;
+            for number in 0..200 {
+                let value = keyspace.get(key(number)).unwrap().unwrap();
+                assert_eq!(value, long(number, version), "{strategy:?}");
+            }
+            reads(&db).misses - before
+        };
+        write(0);
+        db.flush().unwrap();
+        assert_eq!(misses_of(0), 200);
+        let held = db.stats().cache.bytes;
+        let snapshot = db.snapshot();
+        for version in 1..5 {
+            write(version);
+            let expected = if version == 1 { first_misses } else { 0 };
+            // After many puts in vain the first few are not asked for.
+            let misses = misses_of(version);
+            let is_right = (expected..expected.max(16) + 1).contains(&misses);
+            assert!(is_right, "{strategy:?}, version {version}: {misses} misses");
+        }
+        let now = db.stats().cache.bytes;
+        let old = if first_misses == 0 { 0 } else { held };
+        assert!(now < held + old + held / 4, "{strategy:?}: {held} bytes at first, then {now}");
+        for number in 0..200 {
+            let value = snapshot.get(&keyspace, key(number)).unwrap().unwrap();
+            assert_eq!(value, long(number, 0), "{strategy:?}: the snapshot sees its own");
+        }
+    }
+}
+
+/// Neither a value that was deleted meanwhile comes back, nor one that was compressed as it lies.
+#[test]
+fn what_is_carried_over_is_what_was_put() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    let options = KeyspaceOptions::new().separate_at(Some(64));
+    let dense = options.value_compression(crate::Compression::Zstd);
+    let keyspace = db.keyspace("dense", dense).unwrap();
+    let text = |round: u64| format!("{round} again and again ").repeat(50).into_bytes();
+    for round in 0..40 {
+        keyspace.put("k", text(round)).unwrap();
+        keyspace.put("tail", vec![1; 4 << 10]).unwrap();
+        if round % 3 == 0 {
+            db.flush().unwrap();
+        }
+        assert_eq!(keyspace.get("k").unwrap().unwrap(), text(round));
+        if round % 5 == 0 {
+            keyspace.delete("k").unwrap();
+            assert_eq!(keyspace.get("k").unwrap(), None);
+        }
+    }
+    let stats = db.stats();
+    assert!(stats.values.cache_misses < 20, "{} reads", stats.values.cache_misses);
 }

@@ -9,6 +9,7 @@ use crate::base::error::Result;
 use crate::base::marks::mark;
 use crate::engine::locate::Locating;
 use crate::table::block::common_prefix;
+use crate::values::cache::{ValueCache, cache_place};
 use crate::values::locator::place::Place;
 
 /// Bytes by which the list grows.
@@ -80,12 +81,14 @@ impl Moved {
         self.bytes.capacity() + self.last.key.capacity()
     }
 
-    /// Tells the locator (rule R17).
-    pub(crate) fn swing(&self, locating: &Locating) {
+    /// Tells the locator (rule R17), and the cache where that knows the new place.
+    pub(crate) fn swing(&self, locating: &Locating, cache: &ValueCache) {
         let outcome = self.each(|keyspace, key, from, to| {
             let key = locating.key(keyspace, key);
             if locating.locator.swing(&key, from, to) {
                 mark!("locator_swung");
+                let at = |place: &Place| cache_place(place.container(), place.offset());
+                to.inspect(|to| cache.moved(at(from), at(to)));
             }
         });
         debug_assert!(outcome.is_ok(), "what was noted can be read: {outcome:?}");

@@ -17,6 +17,7 @@ use crate::base::planted::planted;
 use crate::base::sync::Arc;
 use crate::engine::Engine;
 use crate::engine::mapping::Mapping;
+use crate::values::cache::{ValueCache, cache_place};
 use crate::values::map::place::{Place, Snapshots};
 use crate::values::map::{Held, Map, Moves, Swung};
 use crate::values::rewrite::{Judge, JudgedRecord, MovedRecord};
@@ -134,8 +135,8 @@ impl MovedInMap {
         self.keys.capacity() + self.records.capacity() * size_of::<MovedKey>()
     }
 
-    /// Tells the map (MJ-2).
-    pub(crate) fn swing(&self, mapping: &Mapping, moves: &Moves<Arc<Map>>) {
+    /// Tells the map (MJ-2), and the cache.
+    pub(crate) fn swing(&self, mapping: &Mapping, moves: &Moves<Arc<Map>>, cache: &ValueCache) {
         let mut start = 0;
         for record in &self.records {
             let key = self.keys.get(start..record.key_end).unwrap_or_default();
@@ -146,7 +147,11 @@ impl MovedInMap {
                 false => record.to,
             };
             match mapping.swing(moves, &key, &record.from, to) {
-                Swung::Newest => mark!("map_swung"),
+                Swung::Newest => {
+                    mark!("map_swung");
+                    let at = |place: &Place| cache_place(place.container, place.offset);
+                    cache.moved(at(&record.from), at(&record.to));
+                }
                 Swung::Superseded => mark!("map_chain_swung"),
                 Swung::Nothing => mark!("map_swung_nothing"),
             }

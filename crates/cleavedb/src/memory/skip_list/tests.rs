@@ -30,6 +30,10 @@ fn backwards(list: &SkipList) -> Vec<Place> {
     std::iter::successors(list.last(), |node| list.prev(*node)).map(place).collect()
 }
 
+fn is_new(inserted: Inserted<'_>) -> bool {
+    matches!(inserted, Inserted::Before(_))
+}
+
 #[test]
 fn heights_fall_by_four() {
     let mut counts = [0usize; LEVELS_MAX + 1];
@@ -45,8 +49,8 @@ fn heights_fall_by_four() {
 #[test]
 fn an_entry_twice_is_refused_and_stays_as_it_was() {
     let list = SkipList::new();
-    assert!(list.insert(KEYSPACE, b"k", 7, Kind::Put, b"first"));
-    assert!(!list.insert(KEYSPACE, b"k", 7, Kind::Delete, b"second"));
+    assert!(is_new(list.insert(KEYSPACE, b"k", 7, Kind::Put, b"first")));
+    assert!(!is_new(list.insert(KEYSPACE, b"k", 7, Kind::Delete, b"second")));
     let node = list.seek(&Target::new(KEYSPACE, b"k", 7)).unwrap();
     assert_eq!((node.kind(), node.value()), (Kind::Put, b"first".as_slice()));
     assert!(list.next(node).is_none());
@@ -97,7 +101,7 @@ proptest! {
         let list = SkipList::new();
         let mut twin: BTreeMap<Place, Vec<u8>> = BTreeMap::new();
         for (keyspace, key, seq, value) in &entries {
-            let added = list.insert(KeyspaceId(*keyspace), key, *seq, Kind::Put, value);
+            let added = is_new(list.insert(KeyspaceId(*keyspace), key, *seq, Kind::Put, value));
             let spot = (*keyspace, key.clone(), Reverse(*seq));
             prop_assert_eq!(added, !twin.contains_key(&spot));
             twin.entry(spot).or_insert_with(|| value.clone());
@@ -141,7 +145,13 @@ fn many_threads_insert_and_read_at_once() {
                     let seq = i * threads + thread + 1;
                     let spot = if thread % 2 == 1 { i } else { (i * 7919) % count };
                     let key = [spot.to_be_bytes(), thread.to_be_bytes()].concat();
-                    assert!(list.insert(KEYSPACE, &key, seq, Kind::Put, &seq.to_le_bytes()));
+                    assert!(is_new(list.insert(
+                        KEYSPACE,
+                        &key,
+                        seq,
+                        Kind::Put,
+                        &seq.to_le_bytes()
+                    )));
                     let node = list.seek(&Target::new(KEYSPACE, &key, SEQ_MAX)).unwrap();
                     assert_eq!((node.key(), node.seq()), (key.as_slice(), seq));
                     if i % 64 == 0 {
