@@ -20,5 +20,5 @@ pub(crate) mod schedules;
 /// Atomics of figures that are counted and shown; no thread acts on their order, so that under
 /// shuttle they are no steps of a schedule.
 pub(crate) mod figures {
-    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 }

@@ -6,11 +6,12 @@
 //! Where the version before stands is known without a search of the index: the memtable has it
 //! beside the new one, or the locator or the map names it. Invariants: CA-1 what is put in is the
 //! record as it was logged, under its own place, which no reader knows before the memtable has its
-//! handle. CA-2 an accelerator only: what is asked in vain, or not at all, costs a read later.
+//! handle. CA-2 an accelerator only: what is asked in vain, or not at all, costs a read later. While
+//! nobody reads, nothing is carried: it would only slow down who writes.
 
 use crate::base::entry::{Kind, Seq};
 use crate::base::marks::mark;
-use crate::base::sync::figures::{AtomicU32, Ordering};
+use crate::base::sync::figures::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::base::value::Value;
 use crate::engine::Engine;
 use crate::log::separated::SeparatedRecord;
@@ -23,6 +24,10 @@ use crate::values::reader::Wanted;
 const VAIN_MAX: u32 = 64;
 /// Then one in so many.
 const ASKED_OF: u64 = 16;
+/// Seqs, as a power of two, after which it is looked if anybody reads what is carried.
+const LOOK_BITS: u32 = 10;
+/// Gets that the cache must have served meanwhile.
+const LOOK_HITS_MIN: u64 = 1 << (LOOK_BITS - 5);
 
 /// A separated put that was inserted.
 pub(crate) struct NewVersion<'a> {
@@ -39,10 +44,28 @@ pub(crate) struct NewVersion<'a> {
 pub(crate) struct Carrying {
     /// Puts in a row whose keys the cache had nothing of, up to [`VAIN_MAX`].
     vain: AtomicU32,
+    /// The last look, as the seq without its last bits, and the hits of the cache then.
+    look: AtomicU64,
+    hits: AtomicU64,
+    /// Whether nobody read anything between the last two looks.
+    is_idle: AtomicBool,
 }
 
 impl Carrying {
-    fn is_due(&self, seq: Seq) -> bool {
+    /// `hits` says how many gets the cache has served so far.
+    fn is_due(&self, seq: Seq, hits: impl FnOnce() -> u64) -> bool {
+        let look = seq >> LOOK_BITS;
+        if self.look.load(Ordering::Relaxed) != look
+            && self.look.swap(look, Ordering::Relaxed) != look
+        {
+            let now = hits();
+            let before = self.hits.swap(now, Ordering::Relaxed);
+            let is_idle = now.saturating_sub(before) < LOOK_HITS_MIN && look > 1;
+            self.is_idle.store(is_idle, Ordering::Relaxed);
+        }
+        if self.is_idle.load(Ordering::Relaxed) {
+            return false;
+        }
         self.vain.load(Ordering::Relaxed) < VAIN_MAX || seq.is_multiple_of(ASKED_OF)
     }
 
@@ -60,10 +83,10 @@ impl Engine {
     /// Puts a new value into the cache if an older one of its key is there.
     pub(super) fn carry_over(&self, put: &NewVersion<'_>) {
         let Wanted { handle, seq, .. } = put.wanted;
-        if !self.commits.carrying.is_due(seq) {
+        let cache = &self.value_context.cache;
+        if !self.commits.carrying.is_due(seq, || cache.hits()) {
             return;
         }
-        let cache = &self.value_context.cache;
         let to = (&put.wanted, cache_place(handle.file, handle.offset));
         let value = || put.record.value().ok().map(|value| Value::copy_from(&value));
         let carry = |from: CachePlace| cache.carry(from, to, value);
