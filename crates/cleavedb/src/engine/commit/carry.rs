@@ -6,8 +6,8 @@
 //! Where the version before stands is known without a search of the index: the memtable has it
 //! beside the new one, or the locator or the map names it. Invariants: CA-1 what is put in is the
 //! record as it was logged, under its own place, which no reader knows before the memtable has its
-//! handle. CA-2 an accelerator only: what is asked in vain, or not at all, costs a read later. While
-//! nobody reads, nothing is carried: it would only slow down who writes.
+//! handle. CA-2 an accelerator only: what is asked in vain, or not at all, costs a read later.
+//! While nobody reads, nothing is carried: it would only slow down who writes.
 
 use crate::base::entry::{Kind, Seq};
 use crate::base::marks::mark;
