@@ -13,7 +13,7 @@ pub(crate) const TABLES_BUDGET_PART_MAX: u64 = 2;
 /// The part of it that they may take in any case.
 const TABLES_BUDGET_PART: u64 = 4;
 /// The part of it that the block cache takes in any case.
-const BLOCKS_BUDGET_PART: u64 = 8;
+pub(crate) const BLOCKS_BUDGET_PART: u64 = 8;
 
 impl Engine {
     /// Gives open tables and the block cache what the others leave of the budget.

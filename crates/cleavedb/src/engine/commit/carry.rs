@@ -55,13 +55,15 @@ impl Carrying {
     /// `hits` says how many gets the cache has served so far.
     fn is_due(&self, seq: Seq, hits: impl FnOnce() -> u64) -> bool {
         let look = seq >> LOOK_BITS;
-        if self.look.load(Ordering::Relaxed) != look
-            && self.look.swap(look, Ordering::Relaxed) != look
-        {
+        if self.look.load(Ordering::Relaxed) != look {
+            let last = self.look.swap(look, Ordering::Relaxed);
             let now = hits();
             let before = self.hits.swap(now, Ordering::Relaxed);
-            let is_idle = now.saturating_sub(before) < LOOK_HITS_MIN && look > 1;
-            self.is_idle.store(is_idle, Ordering::Relaxed);
+            // The first look has nothing to compare with; of two threads the second saw it all.
+            if last != 0 && last != look {
+                let is_idle = now.saturating_sub(before) < LOOK_HITS_MIN;
+                self.is_idle.store(is_idle, Ordering::Relaxed);
+            }
         }
         if self.is_idle.load(Ordering::Relaxed) {
             return false;

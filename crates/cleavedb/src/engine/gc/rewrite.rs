@@ -28,6 +28,7 @@ use crate::engine::commit::{Task, Work};
 use crate::engine::locate::edit::LocatorEdit;
 use crate::engine::locate::swing::Moved;
 use crate::engine::mapping::judge::{MapJudge, MovedInMap};
+use crate::engine::memory::BLOCKS_BUDGET_PART;
 use crate::engine::state::{Draft, Publication};
 use crate::io::Purpose;
 use crate::io::meter::HeldMemory;
@@ -49,6 +50,8 @@ use crate::values::table::writer::{GROUP_BYTES, WrittenTable};
 /// where the survivors have room, they are read once, in the order of writing, and else most of
 /// them a second time, one by one.
 const MEMORY_PART: u64 = 4;
+/// The part of it that a rewrite may take in any case.
+const MEMORY_PART_MIN: u64 = 16;
 /// What survivors that are rewritten together may fill of what readers and writer leave of that:
 /// the rest is for keys.
 const SURVIVORS_PERCENT: u64 = 75;
@@ -176,7 +179,10 @@ impl Engine {
 
     /// Memory that a rewrite may take.
     fn rewrite_memory(&self) -> u64 {
-        let share = self.settings.memory_budget / MEMORY_PART;
+        let budget = self.settings.memory_budget;
+        // Out of what the block cache can spare: the budget holds all the same.
+        let spare = self.blocks.capacity().saturating_sub(budget / BLOCKS_BUDGET_PART);
+        let share = (budget / MEMORY_PART).min(spare).max(budget / MEMORY_PART_MIN);
         let enough = 2 * (self.widths.value_segment_bytes + READER_AND_WRITER_BYTES);
         share.min(enough).max(MEMORY_BYTES_MIN)
     }
