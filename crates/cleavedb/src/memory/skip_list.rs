@@ -23,12 +23,14 @@ use crate::base::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::memory::arena::Arena;
 
 mod node;
+mod samples;
 #[cfg(test)]
 mod tests;
 mod together;
 
 use node::NodeParts;
 pub(super) use node::{Header, Node};
+use samples::Samples;
 
 /// Levels of the tallest tower: with one node in four going up a level, 4^12 nodes (16 million)
 /// before the top level holds more than a few.
@@ -37,6 +39,9 @@ const LEVELS_MAX: usize = 12;
 const HINTS: usize = 4;
 /// Steps from a stale `before` pointer after which it is mended, and searched for instead.
 const BEFORE_STEPS_MAX: usize = 16;
+/// Steps from a sample after which the search begins at the head: many nodes have come since, all
+/// in one place.
+const SAMPLE_STEPS_MAX: usize = 8;
 
 /// A place in the order: what a search looks for.
 #[derive(Clone, Copy)]
@@ -121,6 +126,8 @@ pub(super) struct SkipList {
     /// Levels in use; only a hint where to begin, since the head's tower is of full height.
     levels: AtomicUsize,
     hints: [CachePadded<Hint>; HINTS],
+    /// Some of the nodes, to begin searches from.
+    samples: Samples,
 }
 
 // SAFETY: nodes live in the list's own arena (Send and Sync) and are changed only through
@@ -136,7 +143,8 @@ impl SkipList {
     pub(super) fn new() -> Self {
         let arena = Arena::new();
         let head = Node::write(&arena, &NodeParts::head(), LEVELS_MAX).as_non_null();
-        Self { arena, head, levels: AtomicUsize::new(1), hints: Default::default() }
+        let (levels, hints) = (AtomicUsize::new(1), Default::default());
+        Self { arena, head, levels, hints, samples: Samples::new() }
     }
 
     /// The node that every level begins with.
@@ -149,7 +157,7 @@ impl SkipList {
 
     /// Bytes of memory held, without the list's own struct.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.arena.memory_bytes()
+        self.arena.memory_bytes() + self.samples.memory_bytes()
     }
 
     /// Adds an entry. Changes nothing if (keyspace, key, seq) is there.
@@ -173,7 +181,7 @@ impl SkipList {
         let mut brackets = [Bracket { before: self.head(), after: None }; LEVELS_MAX];
         let hint_use = self.find_by_hint(&target, hint, height, &mut brackets);
         if hint_use != HintUse::Hit {
-            self.find(&target, &mut brackets);
+            self.find(&target, height, &mut brackets);
         }
         let [lowest, ..] = &brackets;
         if lowest.after.is_some_and(|node| target.compare(node).is_eq()) {
@@ -186,6 +194,11 @@ impl SkipList {
             return Inserted::Repeated;
         }
         Self::remember(hint, hint_use, node, height, &brackets);
+        if height > samples::LEVEL
+            && let Some(number) = self.samples.count()
+        {
+            self.make_samples(number);
+        }
         let [lowest, ..] = &brackets;
         Inserted::Before(lowest.after)
     }
@@ -286,14 +299,39 @@ impl SkipList {
         tight.then_some(Bracket { before, after })
     }
 
-    /// The brackets of a place at all levels.
-    fn find<'a>(&'a self, target: &Target<'_>, brackets: &mut Brackets<'a>) {
-        let mut at = Bracket { before: self.head(), after: None };
-        let levels = self.levels.load(Ordering::Relaxed);
+    /// The brackets of a place at all levels below `height`, and usually more.
+    fn find<'a>(&'a self, target: &Target<'_>, height: usize, brackets: &mut Brackets<'a>) {
+        let is_low = height <= samples::LEVEL + 1;
+        let sampled = if is_low { self.bracket_by_sample(target) } else { None };
+        let (mut at, levels) = match sampled {
+            Some(bracket) => (bracket, samples::LEVEL + 1),
+            None => {
+                let before = self.head();
+                (Bracket { before, after: None }, self.levels.load(Ordering::Relaxed))
+            }
+        };
         for (level, bracket) in brackets.iter_mut().enumerate().take(levels).rev() {
             at = self.bracket(target, at.before, level, at.after);
             *bracket = at;
         }
+    }
+
+    /// The bracket of a place at the level of samples, if one of them stands close before it.
+    #[inline]
+    fn bracket_by_sample<'a>(&'a self, target: &Target<'_>) -> Option<Bracket<'a>> {
+        let mut before = self.samples.before(target)?;
+        for _ in 0..SAMPLE_STEPS_MAX {
+            let after = before.next(samples::LEVEL);
+            before.prefetch_next(samples::LEVEL - 1);
+            match after {
+                Some(node) if target.is_after(node) => before = node,
+                _ => {
+                    mark!("skip_list_search_from_sample");
+                    return Some(Bracket { before, after });
+                }
+            }
+        }
+        None
     }
 
     /// The bracket of a place at one level, going on from a node before it. `known` is a node
@@ -321,8 +359,14 @@ impl SkipList {
 
     /// The bracket of a place at level 0.
     fn locate(&self, target: &Target<'_>) -> Bracket<'_> {
-        let mut at = Bracket { before: self.head(), after: None };
-        for level in (0..self.levels.load(Ordering::Relaxed)).rev() {
+        let (mut at, levels) = match self.bracket_by_sample(target) {
+            Some(bracket) => (bracket, samples::LEVEL),
+            None => {
+                let before = self.head();
+                (Bracket { before, after: None }, self.levels.load(Ordering::Relaxed))
+            }
+        };
+        for level in (0..levels).rev() {
             at = self.bracket(target, at.before, level, at.after);
         }
         at
@@ -389,7 +433,7 @@ impl SkipList {
 
 /// Height of the tower for an entry, 1 to [`LEVELS_MAX`]: a hash of its seq, which is unique and
 /// gives the same list in every run. One in four goes up a level.
-fn height_of(seq: Seq) -> usize {
+pub(super) fn height_of(seq: Seq) -> usize {
     let mut bits = seq.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::base::sync::schedules::check;
 use crate::base::sync::thread;
+use crate::memory::skip_list::height_of as tower_height;
 
 const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
@@ -91,6 +92,49 @@ fn shuttle_the_same_entry_twice() {
         assert_eq!(memtable.entries(), 3);
         let seqs: Vec<Seq> = walk(&memtable, false).iter().map(|(_, seq)| *seq).collect();
         assert_eq!(seqs, [4, 3, 2]);
+    });
+}
+
+#[test]
+fn shuttle_searches_from_samples_while_samples_are_made() {
+    check("skip_list_samples", || {
+        let memtable = Memtable::new(1);
+        // Each of these ends up in an array sooner or later; two make the first one.
+        let tall: Vec<Seq> = (1..).filter(|seq| tower_height(*seq) > 2).take(6).collect();
+        let mut halves = tall.chunks(3).zip([[10_u8, 30, 50], [20, 40, 60]]);
+        let writers: Vec<_> = halves
+            .by_ref()
+            .map(|(seqs, keys)| {
+                let memtable = Arc::clone(&memtable);
+                let entries: Vec<_> = keys.into_iter().zip(seqs.iter().copied()).collect();
+                thread::spawn("writer", move || {
+                    for (key, seq) in entries {
+                        put(&memtable, key, seq);
+                        // Where the search for this one begins is another thread's doing.
+                        put(&memtable, key + 1, seq + 1000);
+                        for (key, seq) in [(key, seq), (key + 1, seq + 1000)] {
+                            assert_eq!(memtable.newest_seq(KEYSPACE, &[key]), seq);
+                        }
+                    }
+                })
+                .unwrap()
+            })
+            .collect();
+        let reader = {
+            let memtable = Arc::clone(&memtable);
+            thread::spawn("reader", move || {
+                for (key, seq) in walk(&memtable, false) {
+                    let [key] = key[..] else { panic!("a key of one byte") };
+                    assert_eq!(memtable.newest_seq(KEYSPACE, &[key]), seq);
+                }
+            })
+            .unwrap()
+        };
+        for thread in writers.into_iter().chain([reader]) {
+            thread.join().unwrap();
+        }
+        let all = walk(&memtable, false);
+        assert!(all.len() == 12 && all.is_sorted_by(|a, b| a.0 < b.0));
     });
 }
 
