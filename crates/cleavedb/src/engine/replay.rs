@@ -2,8 +2,8 @@
 //!
 //! Invariants: P1 frames are applied in the order of their seqs, contiguous from the flushed seq on
 //! over both lanes; at the first seq that neither lane has, the log ends. P2 a frame at or below
-//! the flushed seq is never replayed (rule S2). P3 memory stays within a memtable's size and a
-//! frame of each lane: what is full is flushed at once. P4 what lies beyond the end is cut off in
+//! the flushed seq is never replayed (rule S2). P3 memory stays within a memtable's size, a
+//! window and a frame of each lane: what is full is flushed at once. P4 what lies beyond the end is cut off in
 //! both lanes before anything is appended (rule R11). P5 where any frame says that the missing seq
 //! was durable, it is not the end but damage.
 
@@ -12,16 +12,17 @@ use crate::base::marks::mark;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
-use crate::engine::commit::{PayloadPlace, insert_batch};
+use crate::engine::commit::insert_batch;
 use crate::engine::lane::LaneId;
-use crate::log::format::FRAME_HEADER_BYTES;
 use crate::log::rewrite::{cut_tail, make_durable};
 use crate::values::edit::SealedValues;
 
 mod lane;
 mod large;
+mod window;
 
 use lane::{Ended, LaneReplay, Pending};
+use window::{Taken, Window};
 
 impl Engine {
     /// Replays what is not in the indexes yet and cuts off what lies beyond the end.
@@ -30,6 +31,7 @@ impl Engine {
             [LaneReplay::new(self, LaneId::Journal)?, LaneReplay::new(self, LaneId::Values)?];
         let flushed = self.flushed();
         let mut torn_large = None;
+        let mut window = Window::default();
         for lane in &mut lanes {
             lane.advance()?;
             lane.skip_through(flushed)?;
@@ -41,18 +43,24 @@ impl Engine {
             if torn_large.is_some() {
                 break;
             }
-            if let Some(pending) = lane.take()? {
-                self.replay_frame(lane, &pending)?;
+            if let Some(frame) = lane.take()? {
+                self.commits.allocated.store(frame.header.next_seq() - 1, Ordering::Relaxed);
+                let (lane, file) = (lane.id(), lane.file());
+                if window.push(Taken { lane, file, frame }) {
+                    self.insert_replayed(&mut window, &lanes)?;
+                }
             }
             let is_full = self.view.load().active.memory_bytes() >= self.widths.memtable_bytes;
             if is_full && !self.settings.read_only {
                 mark!("flush_during_replay");
+                self.insert_replayed(&mut window, &lanes)?;
                 self.flush_replayed(&lanes)?;
             }
             for lane in &mut lanes {
                 lane.advance()?;
             }
         }
+        self.insert_replayed(&mut window, &lanes)?;
         self.end_logs(lanes, torn_large)
     }
 
@@ -71,20 +79,24 @@ impl Engine {
         Ok(None)
     }
 
-    fn replay_frame(&self, lane: &LaneReplay, pending: &Pending) -> Result<()> {
-        let header = &pending.header;
-        // The lane has proved the records.
-        let place = (lane.id() == LaneId::Values).then(|| PayloadPlace {
-            file: lane.file(),
-            offset: pending.offset + FRAME_HEADER_BYTES as u64,
-        });
+    /// Inserts the window's frames and makes them visible.
+    fn insert_replayed(&self, window: &mut Window, lanes: &[LaneReplay]) -> Result<()> {
         let memtable = Arc::clone(&self.view.load().active);
-        let (payload, first_seq) = (&pending.payload, header.base_seq);
-        insert_batch(&memtable, payload, header.count, first_seq, place, &mut |_| {})
-            .map_err(|error| lane.at(error, pending.offset))?;
-        let last_seq = header.next_seq() - 1;
-        self.commits.allocated.store(last_seq, Ordering::Relaxed);
-        self.visible.store(last_seq, Ordering::Release);
+        memtable.fetch_places(window.first_keys());
+        for taken in window.drain() {
+            let Pending { offset, header, payload, .. } = &taken.frame;
+            // The lane of values has proved its records.
+            let place = taken.place();
+            insert_batch(&memtable, payload, header.count, header.base_seq, place, &mut |_| {})
+                .map_err(|error| {
+                    let lane = lanes.iter().find(|lane| lane.id() == taken.lane);
+                    match lane.and_then(|lane| lane.path_of(taken.file)) {
+                        Some(path) => error.in_file(path).at_offset(*offset),
+                        None => error,
+                    }
+                })?;
+            self.visible.store(header.next_seq() - 1, Ordering::Release);
+        }
         Ok(())
     }
 

@@ -180,6 +180,12 @@ impl Memtable {
         lookup.end_source()
     }
 
+    /// Has the processor's caches fetch what insertions at these keys will look at, of all together.
+    pub(crate) fn fetch_places<'k>(&self, keys: impl Iterator<Item = (KeyspaceId, &'k [u8])>) {
+        let targets = keys.map(|(keyspace, key)| Target::new(keyspace, key, SEQ_MAX));
+        self.list.seek_many(targets, &mut |_| {});
+    }
+
     /// The newest seq of any version of a key, range deletes over it included; 0 for none.
     pub(crate) fn newest_seq(&self, keyspace: KeyspaceId, key: &[u8]) -> Seq {
         let cover = self.range_deletes.cover_seq(keyspace, key, SEQ_MAX);

@@ -1,6 +1,7 @@
 //! One lane as it is read back: frame by frame over its segments, with what was read of each.
 
 use std::collections::VecDeque;
+use std::path::Path;
 
 use crate::base::checksum::{KeyedHash, file_seed};
 use crate::base::entry::{FileId, Seq};
@@ -12,6 +13,8 @@ use crate::engine::lane::LaneId;
 use crate::io::{Io, Purpose};
 use crate::log::chain::{ChainSpec, Link, check_chain};
 use crate::log::footer::{FooterBuilder, Totals};
+#[cfg(test)]
+use crate::log::format::FrameKind;
 use crate::log::format::{FrameHeader, Sealed};
 use crate::log::reader::{End, Frame, ReadOptions, SegmentReader};
 use crate::values::segment::collect_frame;
@@ -26,6 +29,24 @@ pub(super) struct Pending {
     pub(super) payload: Vec<u8>,
     /// The segment's part in front of it.
     before: Sealed,
+}
+
+#[cfg(test)]
+impl Pending {
+    /// One at the beginning of a segment.
+    pub(super) fn for_test(base_seq: Seq, count: u32, payload: Vec<u8>) -> Self {
+        let header = FrameHeader {
+            kind: FrameKind::Data,
+            payload_bytes: payload.len() as u32,
+            count,
+            base_seq,
+            durable_seq: 0,
+            payload_crc: 0,
+            zero_sectors: 0,
+        };
+        let before = Sealed { id: FileId(1), bytes: 0, checksum: 0 };
+        Self { offset: 0, header, payload, before }
+    }
 }
 
 /// A segment of which nothing more is read.
@@ -239,6 +260,13 @@ impl LaneReplay {
             (None, Some(ended)) => error.in_file(&ended.link.path).at_offset(ended.good.bytes),
             (None, None) => error,
         }
+    }
+
+    /// Where a segment of the lane is that was or is being read.
+    pub(super) fn path_of(&self, file: FileId) -> Option<&Path> {
+        let ended = self.ended.iter().rev().map(|ended| &ended.link);
+        let links = self.current.iter().map(|current| &current.link).chain(ended);
+        links.into_iter().find(|link| link.id == file).map(|link| link.path.as_path())
     }
 
     /// The error with file and offset.
