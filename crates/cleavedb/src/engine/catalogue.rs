@@ -10,8 +10,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::limits::KEYSPACE_NAME_BYTES_MAX;
 use crate::base::merge_operator::SharedOperator;
 use crate::base::section::{Section, SectionTag};
-use crate::base::sync::Arc;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::base::sync::{Arc, figures};
 use crate::base::usual::UsualRun;
 use crate::engine::settings::{Deltas, IndexKind, KeyspaceSettings};
 use crate::index::OrderedIndex;
@@ -35,6 +35,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) dropped: AtomicBool,
     /// How far its scans usually go.
     pub(crate) usual_run: UsualRun,
+    /// Whether what its scans read last of value files lay in the page cache.
+    pub(crate) scans_cached: figures::AtomicBool,
 }
 
 impl KeyspaceState {

@@ -17,7 +17,7 @@ use crate::base::names::{FileKind, file_name, is_draft, parse_file_name};
 use crate::base::obsolete::ObsoleteFiles;
 use crate::base::section::Section;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::base::sync::{Arc, ArcSwap, Mutex};
+use crate::base::sync::{Arc, ArcSwap, Mutex, figures};
 use crate::base::usual::UsualRun;
 use crate::base::widths::Widths;
 use crate::deltas::directory::Directory;
@@ -279,8 +279,18 @@ impl Engine {
             hash: KeyedHash::new(&self.uuid),
         };
         let dropped = AtomicBool::new(false);
-        let usual_run = UsualRun::default();
-        Ok(KeyspaceState { id, name, settings, operator, placement, index, dropped, usual_run })
+        let (usual_run, scans_cached) = (UsualRun::default(), figures::AtomicBool::new(false));
+        Ok(KeyspaceState {
+            id,
+            name,
+            settings,
+            operator,
+            placement,
+            index,
+            dropped,
+            usual_run,
+            scans_cached,
+        })
     }
 
     /// Files that the manifest names, itself included, in order.

@@ -72,6 +72,11 @@ impl BatchRead {
 pub(crate) trait ReadsUnderWay: Send {
     /// Waits for the end of all of them; they come back in the order they were given.
     fn finish(self: Box<Self>) -> Vec<BatchRead>;
+    /// Whether none of them had to wait for a device: all that was wanted lay in memory when they
+    /// were begun. Who can not tell says no.
+    fn came_at_once(&self) -> bool {
+        false
+    }
 }
 
 /// Reads that ended when they were begun.
@@ -162,6 +167,12 @@ pub(crate) trait DiskFile: Send + Sync + 'static {
     fn fail_sync(&self) {}
     /// Whether the file is open for direct I/O.
     fn is_direct(&self) -> bool {
+        false
+    }
+    /// Fills `buffer` if that needs no waiting for a device, and says if it did; what the buffer
+    /// holds otherwise is to be read in another way, which also shows errors. False where a file
+    /// can not tell.
+    fn read_cached_at(&self, _buffer: &mut [u8], _offset: u64) -> bool {
         false
     }
     /// The descriptor, for io_uring; `None` where there is none.

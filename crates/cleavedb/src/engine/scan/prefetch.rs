@@ -6,7 +6,8 @@
 //! pinned view, whether their values were read ahead or not. P2 an error shows at its own pair:
 //! all before it are delivered first, and after it the cursor is invalid until the next seek. P3
 //! no more pairs are read ahead than the user has taken in this run, or than scans of the keyspace
-//! usually take, except for the first few, and never more than the bounds in number and bytes. P4
+//! usually take, except for the first few, and never more than the bounds in number and bytes;
+//! while all comes from the page cache, no window is begun before the one before it is used up. P4
 //! a seek or a turn lets go of all that was ahead.
 
 use std::collections::VecDeque;
@@ -34,6 +35,10 @@ const RUN_MIN: usize = 2;
 /// Values that stand side by side are read ahead up to so many bytes, whatever their number: a read
 /// of that length takes about as long as two short ones.
 const SIDE_BY_SIDE_BYTES: u64 = 64 << 10;
+
+/// The same while they come from the page cache, where to ask twice costs little, and what is
+/// copied for nobody has cost its pairs' way through the index, too.
+const SIDE_BY_SIDE_BYTES_CACHED: u64 = 16 << 10;
 
 /// Values at most so far apart stand side by side.
 const SIDE_BY_SIDE_GAP_BYTES: u64 = 4 << 10;
@@ -344,7 +349,8 @@ impl ScanCursor {
         let pairs: usize = ahead.windows.iter().map(|window| window.pairs.len()).sum();
         let bytes: u64 = ahead.windows.iter().map(|window| window.memory_bytes).sum();
         ahead.held.set(bytes);
-        let Some(room) = room(self.run, pairs, self.expected) else { return };
+        let is_cached = self.keyspace.scans_cached.load(Ordering::Relaxed);
+        let Some(room) = room(self.run, pairs, self.expected, is_cached) else { return };
         let bytes_step = self.bytes_max / 4;
         if pairs > 0 && bytes + bytes_step > self.bytes_max {
             return;
@@ -355,14 +361,19 @@ impl ScanCursor {
         let prefetched = window.pairs.iter().filter(|pair| pair.place.is_some()).count() as u64;
         self.pairs.engine.metrics.values_prefetched.fetch_add(prefetched, Ordering::Relaxed);
         ahead.held.set(bytes + window.memory_bytes);
+        // Stored where it changes only: all scans look at it.
+        if let Some(at_once) = window.values.came_at_once().filter(|now| *now != is_cached) {
+            self.keyspace.scans_cached.store(at_once, Ordering::Relaxed);
+        }
         ahead.windows.push_back(window);
         (ahead.next, ahead.end) = (behind.next, behind.end);
     }
 }
 
 /// How many pairs are to be begun next, by how many the user took in this run, how many are ahead,
-/// and what is expected of a run; none where it is not time to.
-fn room(run: usize, ahead: usize, expected: Option<Expected>) -> Option<Room> {
+/// what is expected of a run, and whether values come from the page cache; none where it is not
+/// time to.
+fn room(run: usize, ahead: usize, expected: Option<Expected>, is_cached: bool) -> Option<Room> {
     let Expected { least, most } = expected.unwrap_or(Expected { least: 0, most: 0 });
     let pairs_max = ((run + 1).next_power_of_two() / 2).max(least);
     let pairs_max = pairs_max.clamp(AHEAD_PAIRS_MIN, AHEAD_PAIRS_MAX);
@@ -380,10 +391,11 @@ fn room(run: usize, ahead: usize, expected: Option<Expected>) -> Option<Room> {
     };
     // Between what most runs take and what few go beyond, nothing is begun that nobody waits for.
     let is_likely = begun < least || run >= most;
-    let is_time = ahead == 0 || is_likely && ahead + step <= pairs_max;
+    let is_time = ahead == 0 || !is_cached && is_likely && ahead + step <= pairs_max;
     let beside = if expected.is_some() { most.saturating_sub(begun) } else { usize::MAX };
+    let beside_bytes = if is_cached { SIDE_BY_SIDE_BYTES_CACHED } else { SIDE_BY_SIDE_BYTES };
     let is_noted = begun < NOTED_PAIRS_MAX;
-    is_time.then_some(Room { pairs: step, beside, bytes: 0, is_noted })
+    is_time.then_some(Room { pairs: step, beside, beside_bytes, bytes: 0, is_noted })
 }
 
 /// What a window may take.
@@ -393,6 +405,8 @@ struct Room {
     pairs: usize,
     /// Pairs with those whose values stand side by side with theirs.
     beside: usize,
+    /// Bytes that those may come to with theirs.
+    beside_bytes: u64,
     /// Bytes, about.
     bytes: u64,
     /// Whether the cache learns of it.
@@ -425,7 +439,7 @@ impl VisibleCursor {
             let side = pair.handle().and_then(|handle| self.side_of(&handle));
             if pairs.len() >= room.pairs {
                 let is_beside = last.zip(side).is_some_and(|(last, side): (Side, Side)| {
-                    side.follows(&last, forward) && bytes < SIDE_BY_SIDE_BYTES
+                    side.follows(&last, forward) && bytes < room.beside_bytes
                 });
                 if !is_beside || pairs.len() >= room.beside {
                     taken = Some(pair);

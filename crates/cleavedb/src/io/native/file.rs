@@ -1,12 +1,12 @@
 //! An open file of the native disk: buffered, direct, or both descriptors of one file.
 
 use std::cell::RefCell;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{Advice, FallocateFlags};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 
 use crate::base::marks::mark;
 use crate::io::aligned::{AlignedBuffer, copy_prefix, is_direct_aligned};
@@ -181,6 +181,16 @@ impl DiskFile for NativeFile {
 
     fn is_direct(&self) -> bool {
         self.direct().is_some()
+    }
+
+    fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> bool {
+        if self.is_direct() {
+            return false;
+        }
+        let wanted = buffer.len();
+        let mut parts = [IoSliceMut::new(buffer)];
+        // A kernel or a file system that can not promise not to wait refuses.
+        preadv2(&self.main, &mut parts, offset, ReadWriteFlags::NOWAIT) == Ok(wanted)
     }
 
     fn descriptor(&self) -> Option<RawFd> {

@@ -366,3 +366,38 @@ fn a_hole_gives_blocks_back_and_reads_as_zeros() {
     let again = file.footprint().unwrap();
     assert_eq!(again.allocated_bytes, after.allocated_bytes, "once more does no harm");
 }
+
+#[test]
+fn what_the_page_cache_has_comes_at_once() {
+    let disk = NativeDisk::new();
+    let root = directory();
+    let path = root.path().join("a");
+    let bytes = pattern(100_000);
+    file_of(&disk, &path, &bytes);
+    for direct in [false, true] {
+        let file = disk.open(&path, mode(direct)).unwrap();
+        let read = |offset: usize, len: usize| BatchRead {
+            file: file.clone(),
+            offset: offset as u64,
+            buffer: vec![1; len],
+            result: Err(ErrorKind::Other.into()),
+        };
+        let begun = disk.start_batch(vec![read(1_000, 5_000), read(70_000, 0), read(0, 100_000)]);
+        // A file system may be unable to promise that it will not wait.
+        let came_at_once = begun.came_at_once();
+        assert!(!came_at_once || !file.is_direct());
+        for read in begun.finish() {
+            let start = read.offset as usize;
+            assert!(read.result.is_ok() && read.buffer == bytes[start..start + read.buffer.len()]);
+        }
+        // What is not there is no less missing for that.
+        let mut rest = disk.start_batch(vec![read(0, 9), read(99_990, 11), read(5, 7)]).finish();
+        let after = rest.pop().unwrap();
+        assert!(after.result.is_ok() && after.buffer == bytes[5..12]);
+        let kind = rest.pop().unwrap().result.unwrap_err().kind();
+        assert_eq!(kind, ErrorKind::UnexpectedEof);
+        assert!(rest.pop().unwrap().result.is_ok());
+        let mut buffer = [7; 20];
+        assert!(!file.read_cached_at(&mut buffer, 99_990), "less than was asked for");
+    }
+}

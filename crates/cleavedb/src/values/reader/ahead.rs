@@ -87,6 +87,8 @@ pub(crate) struct ValuesAhead {
     brought: Vec<PieceBytes>,
     /// Which pieces a scan has read lately.
     known: Vec<bool>,
+    /// Whether the reads waited for no device; none where nothing was read.
+    at_once: Option<bool>,
 }
 
 impl ValueReader<'_> {
@@ -132,8 +134,10 @@ impl ValueReader<'_> {
             io.meter.batch_submitted();
             io.disk.start_batch(reads)
         });
+        let at_once = under_way.as_ref().map(|reads| reads.came_at_once());
         let known = if is_noted { self.known(&pieces, &ways) } else { Vec::new() };
-        ValuesAhead { under_way, places, pieces, ways, opened, brought: Vec::new(), known }
+        let brought = Vec::new();
+        ValuesAhead { under_way, places, pieces, ways, opened, brought, known, at_once }
     }
 
     /// Which pieces a scan has read lately, of those that are wanted almost whole: what lies
@@ -238,6 +242,11 @@ impl ValuesAhead {
     /// What these values cost more than if they stood side by side ([`Cost::needless`]).
     pub(crate) fn needless_reads(&self, order_bytes: u64) -> u64 {
         Cost::of(&self.pieces, &self.ways).needless(order_bytes)
+    }
+
+    /// Whether the reads waited for no device; none where nothing was read.
+    pub(crate) fn came_at_once(&self) -> Option<bool> {
+        self.at_once
     }
 
     /// Memory that the reads take.

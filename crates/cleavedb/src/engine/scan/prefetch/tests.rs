@@ -4,10 +4,18 @@ use super::{AHEAD_PAIRS_MAX, AHEAD_PAIRS_MIN, Expected, FIRST_PAIRS_MAX, room};
 
 /// Windows of a run of so many pairs, each as (pairs taken when it was begun, its pairs).
 fn windows(length: usize, expected: Option<Expected>) -> Vec<(usize, usize)> {
+    windows_where(length, expected, false)
+}
+
+fn windows_where(
+    length: usize,
+    expected: Option<Expected>,
+    is_cached: bool,
+) -> Vec<(usize, usize)> {
     let mut windows = Vec::new();
     let mut ahead = 0;
     for run in 0..length {
-        if let Some(room) = room(run, ahead, expected) {
+        if let Some(room) = room(run, ahead, expected, is_cached) {
             assert!((1..=AHEAD_PAIRS_MAX).contains(&room.pairs));
             windows.push((run, room.pairs));
             ahead += room.pairs;
@@ -53,8 +61,8 @@ fn beyond_the_usual_nothing_is_begun_until_somebody_waits() {
         assert_eq!(run, begun, "the window before is used up");
         begun += pairs;
     }
-    assert_eq!(room(10, 15, Some(expected)), None);
-    assert_eq!(room(25, 0, Some(expected)).map(|room| room.beside), Some(50));
+    assert_eq!(room(10, 15, Some(expected), false), None);
+    assert_eq!(room(25, 0, Some(expected), false).map(|room| room.beside), Some(50));
 }
 
 #[test]
@@ -62,4 +70,18 @@ fn a_run_of_which_much_is_expected_keeps_the_device_busy_from_its_seek_on() {
     let expected = Expected { least: 1000, most: 1024 };
     let windows = windows(1000, Some(expected));
     assert_eq!(windows[..4], [(0, 64), (1, 64), (2, 64), (3, 64)]);
+}
+
+#[test]
+fn what_the_page_cache_has_is_begun_when_it_is_asked_for() {
+    let usual = Expected { least: 1000, most: 1024 };
+    for expected in [None, Some(Expected { least: 25, most: 75 }), Some(usual)] {
+        let mut begun = 0;
+        for (run, pairs) in windows_where(2000, expected, true) {
+            assert_eq!(run, begun, "the window before is used up");
+            begun += pairs;
+        }
+    }
+    let beside = |is_cached| room(25, 0, Some(usual), is_cached).unwrap().beside_bytes;
+    assert!(beside(true) < beside(false));
 }
