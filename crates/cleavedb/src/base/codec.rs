@@ -110,6 +110,10 @@ impl<'a> Reader<'a> {
             self.rest = rest;
             return Ok(u64::from(*byte));
         }
+        if let [low, high @ 1..0x80, rest @ ..] = self.rest {
+            self.rest = rest;
+            return Ok(u64::from(*low & 0x7f) | u64::from(*high) << 7);
+        }
         self.long_varint()
     }
 

@@ -25,7 +25,7 @@ use crate::values::file::ValueFile;
 use crate::values::handle::Handle;
 use crate::values::locator::place::{Place, UNIT_BYTES};
 use crate::values::reader::{ValueReader, Wanted};
-use crate::values::table::reader::TableFile;
+use crate::values::table::reader::{TableFile, shared_value};
 
 /// What is looked for.
 #[derive(Clone, Copy, Debug)]
@@ -244,12 +244,12 @@ impl Spot<'_> {
         match &self.home {
             Home::Segment(file) => prove_in_segment(file, owner, base, sought),
             Home::Table(_, table) => {
-                let found = table.record_in(owner, base, self.place.offset()).ok()?;
-                let rank = found.record().ok()?.rank();
+                let offset = self.place.offset();
+                let (record, start) = table.record_in(owner, base, offset).ok()?;
+                let rank = record.rank();
                 let whose = (rank.keyspace, rank.key, rank.seq);
-                let located = judge(whose, sought, || found.value().ok())?;
-                let (offset, bytes) = (found.place.offset, found.place.bytes);
-                Some(Proven { offset, bytes, located })
+                let located = judge(whose, sought, || shared_value(&record, owner, start).ok())?;
+                Some(Proven { offset, bytes: record.bytes() as u32, located })
             }
         }
     }

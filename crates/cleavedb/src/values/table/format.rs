@@ -230,10 +230,10 @@ pub(crate) fn encode_front(
 
 /// The checksum of a record whose body is known.
 pub(crate) fn bound_checksum(seed: u32, offset: u64, body: u32, seq: Seq, file: FileId) -> u32 {
-    let mut bytes = [0; 20];
-    let parts = body.to_le_bytes().into_iter().chain(seq.to_le_bytes()).chain(file.0.to_le_bytes());
-    bytes.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
-    crc_at(seed, offset, &bytes)
+    let parts = [body, seq as u32, (seq >> 32) as u32, file.0 as u32, (file.0 >> 32) as u32];
+    let mut bytes = [[0; 4]; 5];
+    bytes.iter_mut().zip(parts).for_each(|(to, from)| *to = from.to_le_bytes());
+    crc_at(seed, offset, bytes.as_flattened())
 }
 
 /// What the trailer says: where everything is, and what all of it is.

@@ -10,6 +10,7 @@
 //! table: which one is in force says the file table, and a handle of that epoch comes to
 //! [`TableFile::get`], any other one to [`TableFile::find`] (rule R13).
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
@@ -95,16 +96,22 @@ impl FoundRecord {
 
     /// Its value: what is stored as it is, without a copy.
     pub(crate) fn value(&self) -> Result<Value> {
-        let record = self.record()?;
-        let stored = record.stored_range();
-        Ok(match record.record.value()? {
-            std::borrow::Cow::Borrowed(_) => {
-                let range = self.start + stored.start..self.start + stored.end;
-                Value::shared(self.owner.clone(), range)
-            }
-            std::borrow::Cow::Owned(value) => Value::from(value),
-        })
+        shared_value(&self.record()?, &self.owner, self.start)
     }
+}
+
+/// The value of the record that begins at `start` of `owner`: what is stored as it is, without a
+/// copy.
+pub(crate) fn shared_value(
+    record: &TableRecord<'_>,
+    owner: &SharedBytes,
+    start: usize,
+) -> Result<Value> {
+    let stored = record.stored_range();
+    Ok(match record.record.value()? {
+        Cow::Borrowed(_) => Value::shared(owner.clone(), start + stored.start..start + stored.end),
+        Cow::Owned(value) => Value::from(value),
+    })
 }
 
 /// A value table whose header, trailer and properties have been proved.
@@ -209,8 +216,9 @@ impl TableFile {
         owner: &SharedBytes,
         base: u64,
     ) -> Result<Value> {
-        let found = self.record_at(wanted, owner, base)?;
-        found.value().map_err(|e| damaged(&self.file, found.place.offset, e))
+        let (record, start) = self.named_record(wanted, owner, base)?;
+        shared_value(&record, owner, start)
+            .map_err(|e| damaged(&self.file, wanted.handle.offset, e))
     }
 
     /// The record that [`TableFile::value_at`] takes its value from.
@@ -220,27 +228,41 @@ impl TableFile {
         owner: &SharedBytes,
         base: u64,
     ) -> Result<FoundRecord> {
+        let (_, start) = self.named_record(wanted, owner, base)?;
         let place = TablePlace { offset: wanted.handle.offset, bytes: wanted.handle.bytes };
-        let found = self.prove(owner, (place.offset - base) as usize, place.offset)?;
-        let record = found.record().map_err(|e| damaged(&self.file, place.offset, e))?;
-        if record.rank() != rank_of(wanted) || found.place != place {
+        Ok(FoundRecord { owner: owner.clone(), start, place })
+    }
+
+    /// The record that a handle of the present epoch names, which proved itself to be of its entry,
+    /// and where in what was read from `base` on it begins.
+    fn named_record<'a>(
+        &self,
+        wanted: &Wanted<'_>,
+        bytes: &'a [u8],
+        base: u64,
+    ) -> Result<(TableRecord<'a>, usize)> {
+        let offset = wanted.handle.offset;
+        let start = (offset - base) as usize;
+        let record = self.prove(bytes, start, offset)?;
+        if record.rank() != rank_of(wanted) || record.bytes() != wanted.handle.bytes as usize {
             let (seq, file) = (record.record.seq, record.file);
             let message = format!("the record is of another entry (seq {seq} of file {file})");
-            return Err(damaged(&self.file, place.offset, Error::corruption(message)));
+            return Err(damaged(&self.file, offset, Error::corruption(message)));
         }
-        Ok(found)
+        Ok((record, start))
     }
 
     /// The record at an offset, which is all that a locator knows of it, out of what was read from
-    /// `base` on. Whose it is, and of which seq, the caller compares.
-    pub(crate) fn record_in(
+    /// `base` on, and where in that it begins. Whose it is, and of which seq, the caller compares.
+    pub(crate) fn record_in<'a>(
         &self,
-        owner: &SharedBytes,
+        bytes: &'a [u8],
         base: u64,
         offset: u64,
-    ) -> Result<FoundRecord> {
+    ) -> Result<(TableRecord<'a>, usize)> {
         self.check_place(offset, RECORD_BYTES_MIN as u64)?;
-        self.prove(owner, (offset - base) as usize, offset)
+        let start = (offset - base) as usize;
+        Ok((self.prove(bytes, start, offset)?, start))
     }
 
     /// Where the records end.
@@ -263,15 +285,14 @@ impl TableFile {
     }
 
     /// The record that begins at `start` of what was read (VTR-1), which stands at `offset`.
-    fn prove(&self, owner: &SharedBytes, start: usize, offset: u64) -> Result<FoundRecord> {
-        let record = TableRecord::decode_first(owner.get(start..).unwrap_or_default())
+    fn prove<'a>(&self, bytes: &'a [u8], start: usize, offset: u64) -> Result<TableRecord<'a>> {
+        let record = TableRecord::decode_first(bytes.get(start..).unwrap_or_default())
             .map_err(|error| damaged(&self.file, offset, error))?;
         if record.proven_body(self.file.seed(), offset).is_none() {
             let error = Error::corruption("a value's record does not match its checksum");
             return Err(damaged(&self.file, offset, error));
         }
-        let place = TablePlace { offset, bytes: record.bytes() as u32 };
-        Ok(FoundRecord { owner: owner.clone(), start, place })
+        Ok(record)
     }
 
     /// Searches for the record of a handle of another epoch: by file, keyspace, key and seq,
@@ -313,7 +334,9 @@ impl TableFile {
             let bytes = stated_bytes(rest).map_err(|e| damaged(&self.file, offset, e))?;
             let record = TableRecord::decode_first(rest);
             if record.is_ok_and(|record| record.rank() == rank) {
-                return self.prove(owner, start, offset).map(Some);
+                let bytes = self.prove(owner, start, offset)?.bytes() as u32;
+                let place = TablePlace { offset, bytes };
+                return Ok(Some(FoundRecord { owner: owner.clone(), start, place }));
             }
             offset = offset.saturating_add(padded(bytes));
         }
@@ -322,11 +345,11 @@ impl TableFile {
         Ok(None)
     }
 
-    fn prove_group(&self, owner: &SharedBytes, base: u64, group: Range<u64>) -> Result<()> {
+    fn prove_group(&self, bytes: &[u8], base: u64, group: Range<u64>) -> Result<()> {
         let mut offset = group.start;
         while offset < group.end {
-            let found = self.prove(owner, (offset - base) as usize, offset)?;
-            offset += padded(u64::from(found.place.bytes));
+            let record = self.prove(bytes, (offset - base) as usize, offset)?;
+            offset += padded(record.bytes() as u64);
         }
         if offset != group.end {
             let error = Error::corruption("a group does not end with a record");

@@ -94,10 +94,10 @@ fn a_place_is_enough_in_what_was_read() {
     let table = bench.open_sealed(&written).unwrap();
     let whole: SharedBytes = SharedArc::new(bench.bytes()).into();
     for (item, place) in items.iter().zip(&places) {
-        let found = table.record_in(&whole, 0, place.offset).unwrap();
-        assert_eq!(found.place, *place);
-        assert_eq!(found.record().unwrap().rank(), item.rank());
-        assert!(*found.value().unwrap() == *item.value);
+        let (record, start) = table.record_in(&whole, 0, place.offset).unwrap();
+        assert_eq!((start as u64, record.bytes() as u32), (place.offset, place.bytes));
+        assert_eq!(record.rank(), item.rank());
+        assert!(*shared_value(&record, &whole, start).unwrap() == *item.value);
         // One place further there is no record.
         assert!(table.record_in(&whole, 0, place.offset + PLACE_BYTES).is_err());
     }
