@@ -7,11 +7,12 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use crate::base::entry::FileId;
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
-use crate::base::sync::{Arc, ArcSwap};
+use crate::base::sync::Arc;
 use crate::base::value::{SharedBytes, Value};
 use crate::io::Purpose;
 use crate::log::format::Sealed;
@@ -25,16 +26,8 @@ use crate::values::table::writer::TablePlace;
 pub(crate) struct Container {
     file: Arc<ValueFile>,
     sealed: Sealed,
-    /// Once somebody has read from it.
-    table: ArcSwap<Option<Arc<TableFile>>>,
-}
-
-/// Where in a container a value is to be read.
-pub(crate) struct Reach {
-    table: Arc<TableFile>,
-    /// The record, or the records among which it is.
-    pub(crate) range: Range<u64>,
-    access: Access,
+    /// Once somebody has read from it. A value that a scan reads needs no count of its own on it.
+    table: OnceLock<Arc<TableFile>>,
 }
 
 /// How the record of a handle is found in the container of its file.
@@ -46,35 +39,38 @@ pub(crate) struct Access {
     pub(crate) current: Option<Handle>,
 }
 
-impl Reach {
-    /// The value, out of what was read from `base` on.
+impl Access {
+    /// The value, out of what was read of the table from `base` on; `range` is that of
+    /// [`Container::range_of`].
     pub(crate) fn value(
         &self,
+        table: &TableFile,
         wanted: &Wanted<'_>,
-        owner: &SharedBytes,
-        base: u64,
+        (owner, base): (&SharedBytes, u64),
+        range: &Range<u64>,
     ) -> Result<Value> {
-        if let Some(handle) = self.access.current {
+        if let Some(handle) = self.current {
             mark!("value_read_at_epoch");
-            return self.table.value_at(&Wanted { handle, ..*wanted }, owner, base);
+            return table.value_at(&Wanted { handle, ..*wanted }, owner, base);
         }
-        let found = self.table.find_in(wanted, owner, base, self.range.clone())?;
-        let found = found.ok_or_else(|| has_not(self.table.path()))?;
-        found_value(&self.table, wanted, &found, self.access.epoch)
+        let found = table.find_in(wanted, owner, base, range.clone())?;
+        let found = found.ok_or_else(|| has_not(table.path()))?;
+        found_value(table, wanted, &found, self.epoch)
     }
 
-    /// The record, out of what was read from `base` on.
+    /// The record that [`Access::value`] takes its value from.
     pub(crate) fn record(
         &self,
+        table: &TableFile,
         wanted: &Wanted<'_>,
-        owner: &SharedBytes,
-        base: u64,
+        (owner, base): (&SharedBytes, u64),
+        range: &Range<u64>,
     ) -> Result<FoundRecord> {
-        if let Some(handle) = self.access.current {
-            return self.table.record_at(&Wanted { handle, ..*wanted }, owner, base);
+        if let Some(handle) = self.current {
+            return table.record_at(&Wanted { handle, ..*wanted }, owner, base);
         }
-        let found = self.table.find_in(wanted, owner, base, self.range.clone())?;
-        found.ok_or_else(|| has_not(self.table.path()))
+        let found = table.find_in(wanted, owner, base, range.clone())?;
+        found.ok_or_else(|| has_not(table.path()))
     }
 }
 
@@ -83,7 +79,7 @@ impl Container {
     pub(crate) fn new(file: Arc<ValueFile>, sealed: Sealed) -> Arc<Self> {
         debug_assert_eq!(file.id(), sealed.id);
         file.raise_readable(sealed.bytes);
-        Arc::new(Self { file, sealed, table: ArcSwap::from_pointee(None) })
+        Arc::new(Self { file, sealed, table: OnceLock::new() })
     }
 
     /// Its own number, which is that of its file.
@@ -102,16 +98,14 @@ impl Container {
     }
 
     /// The open table (CO-1).
-    pub(crate) fn table(&self, purpose: Purpose) -> Result<Arc<TableFile>> {
-        if let Some(table) = self.table.load().as_ref() {
-            return Ok(Arc::clone(table));
+    pub(crate) fn table(&self, purpose: Purpose) -> Result<&Arc<TableFile>> {
+        if let Some(table) = self.table.get() {
+            return Ok(table);
         }
         // Two threads may both open it; they find the same.
         let indexes = self.file.table_indexes();
         let table = TableFile::open(&self.file, Some(&self.sealed), indexes, purpose)?;
-        let table = Arc::new(table);
-        self.table.store(Arc::new(Some(Arc::clone(&table))));
-        Ok(table)
+        Ok(self.table.get_or_init(|| Arc::new(table)))
     }
 
     /// The value that a handle names whose file is in here: at its place if the handle is of the
@@ -128,22 +122,22 @@ impl Container {
             return table.get(&Wanted { handle, ..*wanted }, purpose);
         }
         let found = table.find(wanted, purpose)?.ok_or_else(|| self.has_not())?;
-        found_value(&table, wanted, &found, access.epoch)
+        found_value(table, wanted, &found, access.epoch)
     }
 
-    /// Where to read what [`Container::read`] would read.
-    pub(crate) fn reach(
+    /// Where in its table [`Container::read`] would read: the record, or those among which it is.
+    pub(crate) fn range_of(
         &self,
         wanted: &Wanted<'_>,
-        access: Access,
+        access: &Access,
         purpose: Purpose,
-    ) -> Result<Reach> {
+    ) -> Result<(&Arc<TableFile>, Range<u64>)> {
         let table = self.table(purpose)?;
         let range = match &access.current {
             Some(handle) => table.place_of(handle)?,
             None => table.group_of(wanted, purpose)?.ok_or_else(|| self.has_not())?,
         };
-        Ok(Reach { table, range, access })
+        Ok((table, range))
     }
 
     fn has_not(&self) -> Error {

@@ -282,7 +282,7 @@ impl Engine {
     /// A container as it is now; `None` where it is gone, or may not be touched yet (RW-1).
     fn victim(&self, files: &ValueFiles, id: FileId) -> Result<Option<(Victim, Source)>> {
         if let Some(entry) = files.container(id) {
-            let table = entry.container.table(Purpose::Collection)?;
+            let table = Arc::clone(entry.container.table(Purpose::Collection)?);
             let files = files.files_in(id).map(|file| (file.id, file.epoch)).collect();
             mark!("gc_container_rewritten");
             return Ok(Some((Victim { id, files }, Source::Table { table })));

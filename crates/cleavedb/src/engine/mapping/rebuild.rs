@@ -148,7 +148,7 @@ impl Engine {
         let hash = KeyedHash::new(&self.uuid);
         for entry in view.values.containers() {
             let table = entry.container.table(Purpose::Other)?;
-            let mut scan = TableScan::new(&table, CHUNK_BYTES, Purpose::Other)?;
+            let mut scan = TableScan::new(table, CHUNK_BYTES, Purpose::Other)?;
             while let Some(scanned) = scan.next_record()? {
                 let Rank { keyspace, key, seq, file } = scanned.record.rank();
                 let bytes = scanned.record.bytes() as u32;

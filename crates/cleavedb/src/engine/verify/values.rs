@@ -76,7 +76,7 @@ impl Engine {
     ) {
         let container = &entry.container;
         let checked = container.table(Purpose::Verify).and_then(|table| {
-            verify(&table, Purpose::Verify, &mut |_| Ok(()))?;
+            verify(table, Purpose::Verify, &mut |_| Ok(()))?;
             let found = table.properties();
             let are_files = found
                 .sources

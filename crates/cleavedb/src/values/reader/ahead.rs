@@ -17,7 +17,7 @@ use crate::io::disk::ReadsUnderWay;
 use crate::memory::cache_entry::CachedValue;
 use crate::values::file::ValueFile;
 use crate::values::handle::Handle;
-use crate::values::reader::batch::{Cost, Piece, PieceBytes, Way, conclude, join, prepare};
+use crate::values::reader::batch::{Cost, Piece, PieceBytes, Spot, Way, conclude, join, prepare};
 use crate::values::reader::large::read_whole;
 use crate::values::reader::{Home, ValueReader, Wanted, damaged, value_of};
 
@@ -68,7 +68,7 @@ enum Place {
     Kept(Arc<ValueFile>, BytesArc<CachedValue>),
     /// From a file of its own, when it is asked for: there is nothing to be joined.
     Large(Arc<ValueFile>),
-    /// From the piece of this number, by the way of that number.
+    /// From the piece of this number, at the spot of that number.
     Piece(usize, usize),
     /// From nowhere.
     Lost(Error),
@@ -80,7 +80,7 @@ pub(crate) struct ValuesAhead {
     places: Vec<Place>,
     pieces: Vec<Piece>,
     /// Where in them each value is, in the order of the places.
-    ways: Vec<Way>,
+    spots: Vec<Spot>,
     /// Which pieces could be tried at all; empty once the reads have ended.
     opened: Vec<Result<()>>,
     /// What the pieces brought.
@@ -102,7 +102,7 @@ impl ValueReader<'_> {
     ) -> ValuesAhead {
         let io = &self.context.io;
         // (number, its way), of those that need the device
-        let mut open: Vec<(usize, Way)> = Vec::with_capacity(wanted.len());
+        let mut open: Vec<(usize, Way<'_>)> = Vec::with_capacity(wanted.len());
         let mut places: Vec<Place> = Vec::with_capacity(wanted.len());
         let mut missed = Missed::before_all(self.context.direct_reads);
         for (number, one) in wanted.iter().enumerate() {
@@ -128,29 +128,29 @@ impl ValueReader<'_> {
                 }
             }
         }
-        let ways: Vec<Way> = open.into_iter().map(|(_, way)| way).collect();
+        let spots: Vec<Spot> = open.into_iter().map(|(_, way)| way.spot).collect();
         let (opened, reads) = prepare(&pieces, &io.meter, purpose);
         let under_way = (!reads.is_empty()).then(|| {
             io.meter.batch_submitted();
             io.disk.start_batch(reads)
         });
         let at_once = under_way.as_ref().map(|reads| reads.came_at_once());
-        let known = if is_noted { self.known(&pieces, &ways) } else { Vec::new() };
+        let known = if is_noted { self.known(&pieces, &spots) } else { Vec::new() };
         let brought = Vec::new();
-        ValuesAhead { under_way, places, pieces, ways, opened, brought, known, at_once }
+        ValuesAhead { under_way, places, pieces, spots, opened, brought, known, at_once }
     }
 
     /// Which pieces a scan has read lately, of those that are wanted almost whole: what lies
     /// between scattered values is read again by the same scan. What the page cache keeps with
     /// one look-up for many values is not kept again with one for each.
-    fn known(&self, pieces: &[Piece], ways: &[Way]) -> Vec<bool> {
+    fn known(&self, pieces: &[Piece], spots: &[Spot]) -> Vec<bool> {
         let scanned = &self.context.cache.scanned;
         let is_known = |piece: &Piece| {
-            let ways = ways.get(piece.from..piece.to).unwrap_or_default();
-            if ways.len() > 1 && !self.context.direct_reads {
+            let spots = spots.get(piece.from..piece.to).unwrap_or_default();
+            if spots.len() > 1 && !self.context.direct_reads {
                 return false;
             }
-            let bytes: u64 = ways.iter().map(|way| way.range.end - way.range.start).sum();
+            let bytes: u64 = spots.iter().map(|spot| spot.range.end - spot.range.start).sum();
             let is_dense = bytes * 4 > (piece.end - piece.offset) * 3;
             is_dense && scanned.meet(piece.file.id(), piece.offset..piece.end)
         };
@@ -164,7 +164,7 @@ impl ValueReader<'_> {
         purpose: Purpose,
         is_noted: bool,
         is_spared: bool,
-    ) -> Result<std::result::Result<Way, Place>> {
+    ) -> Result<std::result::Result<Way<'_>, Place>> {
         let handle = &wanted.handle;
         if handle.is_large() {
             let file = self.large_file_of(handle)?;
@@ -180,11 +180,11 @@ impl ValueReader<'_> {
         {
             return Ok(Err(Place::Tail(Arc::clone(file), owner, range)));
         }
-        let (cache, place) = (&self.context.cache, self.cache_place(handle));
+        let cache = &self.context.cache;
         let kept = match is_noted {
             _ if is_spared => None,
-            true => cache.touch(place),
-            false => cache.peek(place),
+            true => cache.touch(self.cache_place(handle)),
+            false => cache.peek(self.cache_place(handle)),
         };
         match kept {
             // What is kept of a file of before its rewrite may be of another record.
@@ -227,21 +227,21 @@ impl ValuesAhead {
                 let error = Error::corruption("two entries name one value");
                 damaged(file, wanted.handle.offset, error)
             }),
-            Some(&Place::Piece(at, way)) => match self.piece(at, way) {
-                Some((piece, bytes, way)) => piece.value(bytes, wanted, way),
+            Some(&Place::Piece(at, spot)) => match self.piece(at, spot) {
+                Some((piece, bytes, spot)) => piece.value(bytes, wanted, spot),
                 None => Err(Error::invalid("a piece that was not begun")),
             },
             None => Err(Error::invalid("a value that was not begun")),
         }
     }
 
-    fn piece(&self, at: usize, way: usize) -> Option<(&Piece, &PieceBytes, &Way)> {
-        Some((self.pieces.get(at)?, self.brought.get(at)?, self.ways.get(way)?))
+    fn piece(&self, at: usize, spot: usize) -> Option<(&Piece, &PieceBytes, &Spot)> {
+        Some((self.pieces.get(at)?, self.brought.get(at)?, self.spots.get(spot)?))
     }
 
     /// What these values cost more than if they stood side by side ([`Cost::needless`]).
     pub(crate) fn needless_reads(&self, order_bytes: u64) -> u64 {
-        Cost::of(&self.pieces, &self.ways).needless(order_bytes)
+        Cost::of(&self.pieces, &self.spots).needless(order_bytes)
     }
 
     /// Whether the reads waited for no device; none where nothing was read.

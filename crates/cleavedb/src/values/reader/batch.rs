@@ -4,17 +4,18 @@ use std::ops::Range;
 use std::sync::Arc as BytesArc;
 
 use crate::base::entry::FileId;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
 use crate::base::sync::Arc;
-use crate::base::value::Value;
+use crate::base::value::{SharedBytes, Value};
 use crate::io::disk::{BatchRead, ReadsUnderWay};
 use crate::io::meter::Meter;
 use crate::io::{DiskFile, Purpose};
 use crate::values::cache::Kept;
-use crate::values::container::Reach;
+use crate::values::container::Access;
 use crate::values::file::ValueFile;
 use crate::values::reader::{Home, ValueReader, Wanted, check_length, failed, value_of};
+use crate::values::table::reader::TableFile;
 
 /// Records at most so far apart are read in one piece: what lies between costs less than another
 /// read.
@@ -32,6 +33,8 @@ const WAVE_PIECES_MIN: usize = 8;
 /// One device read, for the records `from..to` in the order of their places.
 pub(super) struct Piece {
     pub(super) file: Arc<ValueFile>,
+    /// What the file is open as; `None`: it is a segment.
+    table: Option<Arc<TableFile>>,
     pub(super) offset: u64,
     pub(super) end: u64,
     pub(super) from: usize,
@@ -39,7 +42,7 @@ pub(super) struct Piece {
 }
 
 /// What a piece brought.
-pub(super) type PieceBytes = Result<BytesArc<Vec<u8>>>;
+pub(super) type PieceBytes = Result<SharedBytes>;
 
 impl ValueReader<'_> {
     /// The values that gets want, from the cache or into it; the outcomes stand in the order asked
@@ -86,7 +89,7 @@ impl ValueReader<'_> {
             for (piece, bytes) in pieces.iter().zip(begun.finish(pieces)) {
                 let places = open.get_mut(piece.from..piece.to).unwrap_or_default();
                 for (number, one, way, guard) in places {
-                    let value = piece.value(&bytes, one, way);
+                    let value = piece.value(&bytes, one, &way.spot);
                     if let Ok(value) = &value {
                         cache.keep(guard.take(), one, value);
                     }
@@ -154,14 +157,19 @@ impl Piece {
         &self,
         bytes: &PieceBytes,
         wanted: &Wanted<'_>,
-        way: &Way,
+        spot: &Spot,
     ) -> Result<Value> {
-        let owner = bytes.clone()?;
-        if let Some(reach) = &way.reach {
-            return reach.value(wanted, &owner.into(), self.offset);
+        let owner = bytes.as_ref().map_err(Error::clone)?;
+        if let Some((table, access)) = self.access(spot) {
+            return access.value(table, wanted, (owner, self.offset), &spot.range);
         }
         let start = (wanted.handle.offset - self.offset) as usize;
-        value_of(&self.file, wanted, owner.into(), start..start + wanted.handle.bytes as usize)
+        value_of(&self.file, wanted, owner.clone(), start..start + wanted.handle.bytes as usize)
+    }
+
+    /// How a value is found here, if this is a part of a value table.
+    pub(super) fn access<'a>(&'a self, spot: &'a Spot) -> Option<(&'a TableFile, &'a Access)> {
+        Some((self.table.as_deref()?, spot.access.as_ref()?))
     }
 
     fn open(&self) -> Result<Arc<dyn DiskFile>> {
@@ -199,42 +207,49 @@ pub(super) fn conclude(
     let mut reads = reads.into_iter();
     let outcome = |(piece, opened): (&Piece, Result<()>)| {
         opened?;
-        let Some(read) = reads.next() else { return Ok(BytesArc::default()) };
+        let Some(read) = reads.next() else { return Ok(BytesArc::<Vec<u8>>::default().into()) };
         read.result.map_err(|e| failed(&piece.file, piece.offset, e))?;
-        Ok(BytesArc::new(read.buffer))
+        Ok(BytesArc::new(read.buffer).into())
     };
     pieces.iter().zip(opened).map(outcome).collect()
 }
 
-/// Where a value is to be read: a part of a file, and what it is searched for there.
-pub(super) struct Way {
-    /// The file.
-    pub(super) file: Arc<ValueFile>,
-    /// The part.
-    pub(super) range: Range<u64>,
-    /// How to find it there; `None`: it is a segment's record.
-    pub(super) reach: Option<Reach>,
+/// Where a value is to be read. Borrowed, so that only pieces count as users of a file: two threads
+/// that count for each value wait for each other.
+pub(super) struct Way<'a> {
+    file: &'a Arc<ValueFile>,
+    table: Option<&'a Arc<TableFile>>,
+    /// Where in the file.
+    pub(super) spot: Spot,
 }
 
-impl Way {
+/// A part of a file, and what it is searched for there.
+pub(super) struct Spot {
+    /// The part.
+    pub(super) range: Range<u64>,
+    /// How to find the value there; `None`: it is a segment's record.
+    access: Option<Access>,
+}
+
+impl Way<'_> {
     /// What ways are sorted by.
     pub(super) fn order(&self) -> (FileId, u64) {
-        (self.file.id(), self.range.start)
+        (self.file.id(), self.spot.range.start)
     }
 }
 
-impl Home<'_> {
+impl<'a> Home<'a> {
     /// Where to read a value of which this is the home. May read an index.
-    pub(super) fn way(&self, wanted: &Wanted<'_>, purpose: Purpose) -> Result<Way> {
+    pub(super) fn way(&self, wanted: &Wanted<'_>, purpose: Purpose) -> Result<Way<'a>> {
         match *self {
             Home::Segment(file) => {
                 let range = wanted.handle.offset..wanted.handle.end();
-                Ok(Way { file: Arc::clone(file), range, reach: None })
+                Ok(Way { file, table: None, spot: Spot { range, access: None } })
             }
             Home::Container(home, access) => {
-                let reach = home.reach(wanted, access, purpose)?;
-                let (file, range) = (Arc::clone(home.file()), reach.range.clone());
-                Ok(Way { file, range, reach: Some(reach) })
+                let (table, range) = home.range_of(wanted, &access, purpose)?;
+                let spot = Spot { range, access: Some(access) };
+                Ok(Way { file: home.file(), table: Some(table), spot })
             }
         }
     }
@@ -252,11 +267,11 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    pub(super) fn of<'a>(pieces: &[Piece], ways: impl IntoIterator<Item = &'a Way>) -> Self {
+    pub(super) fn of<'a>(pieces: &[Piece], spots: impl IntoIterator<Item = &'a Spot>) -> Self {
         Self {
             reads: pieces.len() as u64,
             bytes: pieces.iter().map(|piece| piece.end - piece.offset).sum(),
-            record_bytes: ways.into_iter().map(|way| way.range.end - way.range.start).sum(),
+            record_bytes: spots.into_iter().map(|spot| spot.range.end - spot.range.start).sum(),
         }
     }
 
@@ -271,10 +286,13 @@ impl Cost {
 
 /// The pieces that bring all of these, which stand in the order of their places; records at most
 /// `gap_bytes_max` apart go into one.
-pub(super) fn join<'a>(sorted: impl Iterator<Item = &'a Way>, gap_bytes_max: u64) -> Vec<Piece> {
+pub(super) fn join<'a: 'b, 'b>(
+    sorted: impl Iterator<Item = &'b Way<'a>>,
+    gap_bytes_max: u64,
+) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
-    for (number, Way { file, range, .. }) in sorted.enumerate() {
-        let (offset, end) = (range.start, range.end);
+    for (number, Way { file, table, spot }) in sorted.enumerate() {
+        let (offset, end) = (spot.range.start, spot.range.end);
         match pieces.last_mut() {
             Some(last)
                 if last.file.id() == file.id()
@@ -286,8 +304,8 @@ pub(super) fn join<'a>(sorted: impl Iterator<Item = &'a Way>, gap_bytes_max: u64
                 last.to = number + 1;
             }
             _ => {
-                let file = Arc::clone(file);
-                pieces.push(Piece { file, offset, end, from: number, to: number + 1 });
+                let (file, table) = (Arc::clone(file), table.map(Arc::clone));
+                pieces.push(Piece { file, table, offset, end, from: number, to: number + 1 });
             }
         }
     }

@@ -63,7 +63,7 @@ struct Spot<'a> {
 
 enum Home<'a> {
     Segment(&'a Arc<ValueFile>),
-    Table(&'a Arc<ValueFile>, Arc<TableFile>),
+    Table(&'a Arc<ValueFile>, &'a Arc<TableFile>),
 }
 
 /// A record that proved itself: offset, bytes, whose it is, and its value.

@@ -8,7 +8,7 @@ use crate::base::error::{Error, Result};
 use crate::base::value::SharedBytes;
 use crate::io::Purpose;
 use crate::log::separated::SeparatedRecord;
-use crate::values::reader::batch::{Cost, Piece, Way, conclude, join, prepare};
+use crate::values::reader::batch::{Cost, Piece, Spot, conclude, join, prepare};
 use crate::values::reader::{ValueReader, Wanted, damaged};
 use crate::values::table::reader::FoundRecord;
 
@@ -50,15 +50,15 @@ impl StoredRecord {
 
 /// Where many records are, before any of them is read.
 pub(crate) struct RecordsPlan {
-    /// (number of what was asked for, its way), in the order of their places.
-    ways: Vec<(usize, Way)>,
+    /// (number of what was asked for, its spot), in the order of their places.
+    spots: Vec<(usize, Spot)>,
     pieces: Vec<Piece>,
 }
 
 impl RecordsPlan {
     /// What these records cost more than if they stood side by side ([`Cost::needless`]).
     pub(crate) fn needless_reads(&self, order_bytes: u64) -> u64 {
-        Cost::of(&self.pieces, self.ways.iter().map(|(_, way)| way)).needless(order_bytes)
+        Cost::of(&self.pieces, self.spots.iter().map(|(_, spot)| spot)).needless(order_bytes)
     }
 
     /// Bytes of these reads.
@@ -87,7 +87,8 @@ impl ValueReader<'_> {
         let mut ways: Vec<_> = wanted.iter().enumerate().filter_map(way_of).collect();
         ways.sort_unstable_by_key(|(_, way)| way.order());
         let pieces = join(ways.iter().map(|(_, way)| way), gap_bytes_max);
-        RecordsPlan { ways, pieces }
+        let spots = ways.into_iter().map(|(number, way)| (number, way.spot)).collect();
+        RecordsPlan { spots, pieces }
     }
 
     /// The records of a plan, each under its number, or why it could not be had.
@@ -102,13 +103,12 @@ impl ValueReader<'_> {
         io.disk.read_batch(&mut reads);
         io.meter.batch_submitted();
         let brought = conclude(&plan.pieces, opened, reads);
-        let mut records = Vec::with_capacity(plan.ways.len());
+        let mut records = Vec::with_capacity(plan.spots.len());
         for (piece, bytes) in plan.pieces.iter().zip(brought) {
-            let bytes = bytes.map(SharedBytes::from);
-            for (number, way) in plan.ways.get(piece.from..piece.to).unwrap_or_default() {
+            for (number, spot) in plan.spots.get(piece.from..piece.to).unwrap_or_default() {
                 let Some(one) = wanted.get(*number) else { continue };
                 let owner = bytes.as_ref().map_err(Error::clone);
-                records.push((*number, owner.and_then(|owner| piece.record(owner, one, way))));
+                records.push((*number, owner.and_then(|owner| piece.record(owner, one, spot))));
             }
         }
         records
@@ -117,10 +117,15 @@ impl ValueReader<'_> {
 
 impl Piece {
     /// A record out of what the piece brought.
-    fn record(&self, owner: &SharedBytes, wanted: &Wanted<'_>, way: &Way) -> Result<StoredRecord> {
+    fn record(
+        &self,
+        owner: &SharedBytes,
+        wanted: &Wanted<'_>,
+        spot: &Spot,
+    ) -> Result<StoredRecord> {
         let container = self.file.id();
-        if let Some(reach) = &way.reach {
-            let found = reach.record(wanted, owner, self.offset)?;
+        if let Some((table, access)) = self.access(spot) {
+            let found = access.record(table, wanted, (owner, self.offset), &spot.range)?;
             let offset = found.place.offset;
             let body = found.record()?.record.body();
             return Ok(StoredRecord { found: Found::Table(found), body, container, offset });
