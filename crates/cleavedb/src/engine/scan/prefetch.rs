@@ -52,6 +52,9 @@ const AHEAD_PAIRS_MAX: usize = 256;
 /// begun while the user is busy with these.
 const FIRST_PAIRS_MAX: usize = 64;
 
+/// Pairs for which a window has room at once: with those beside them, few have more.
+const WINDOW_PAIRS: usize = 16;
+
 /// Most bytes ahead, and the share of the memory budget that one cursor may take for them.
 const AHEAD_BYTES_MAX: u64 = 4 << 20;
 const AHEAD_BUDGET_SHARE: u64 = 32;
@@ -427,7 +430,7 @@ impl VisibleCursor {
     /// is known of the walk behind.
     fn window(&mut self, forward: bool, room: Room, from: Behind) -> (Window, Behind) {
         mark!("scan_window_begun");
-        let mut pairs = VecDeque::with_capacity(room.pairs);
+        let mut pairs = VecDeque::with_capacity(room.pairs.max(WINDOW_PAIRS));
         let mut places = 0;
         let (mut bytes, mut own_bytes) = (0, 0);
         let Behind { next: mut taken, mut end } = from;
@@ -457,8 +460,8 @@ impl VisibleCursor {
             }
             pairs.push_back(pair);
         }
-        let wanted: Vec<Wanted<'_>> =
-            pairs.iter().filter_map(|p| p.wanted(self.keyspace)).collect();
+        let mut wanted: Vec<Wanted<'_>> = Vec::with_capacity(places);
+        wanted.extend(pairs.iter().filter_map(|pair| pair.wanted(self.keyspace)));
         debug_assert_eq!(wanted.len(), places);
         let values =
             self.engine.value_reader(&self.files).begin(&wanted, Purpose::Read, room.is_noted);
