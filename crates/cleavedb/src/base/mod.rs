@@ -15,6 +15,7 @@ pub(crate) mod merging;
 pub(crate) mod names;
 pub(crate) mod obsolete;
 pub(crate) mod planted;
+pub(crate) mod recycled;
 pub(crate) mod runs;
 pub(crate) mod section;
 pub(crate) mod striped;

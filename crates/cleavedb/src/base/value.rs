@@ -3,6 +3,8 @@
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use crate::base::recycled::Recycled;
+
 /// Bytes of a value. Cheap to clone; dereferences to `[u8]`.
 ///
 /// A value read from a table shares the cached block it came from, so holding many values for a
@@ -20,6 +22,8 @@ pub(crate) enum SharedBytes {
     Slice(Arc<[u8]>),
     /// Made to be filled.
     Vec(Arc<Vec<u8>>),
+    /// Lent to be filled.
+    Recycled(Arc<Recycled>),
 }
 
 impl Deref for SharedBytes {
@@ -28,6 +32,7 @@ impl Deref for SharedBytes {
         match self {
             Self::Slice(bytes) => bytes,
             Self::Vec(bytes) => bytes,
+            Self::Recycled(bytes) => bytes,
         }
     }
 }
@@ -41,6 +46,12 @@ impl From<Arc<[u8]>> for SharedBytes {
 impl From<Arc<Vec<u8>>> for SharedBytes {
     fn from(bytes: Arc<Vec<u8>>) -> Self {
         Self::Vec(bytes)
+    }
+}
+
+impl From<Arc<Recycled>> for SharedBytes {
+    fn from(bytes: Arc<Recycled>) -> Self {
+        Self::Recycled(bytes)
     }
 }
 
@@ -62,6 +73,7 @@ impl Value {
         match &self.owner {
             SharedBytes::Slice(bytes) => bytes.len(),
             SharedBytes::Vec(bytes) => bytes.capacity(),
+            SharedBytes::Recycled(bytes) => bytes.capacity(),
         }
     }
 

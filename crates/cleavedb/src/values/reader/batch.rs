@@ -6,6 +6,7 @@ use std::sync::Arc as BytesArc;
 use crate::base::entry::FileId;
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
+use crate::base::recycled::{self, Recycled};
 use crate::base::sync::Arc;
 use crate::base::value::{SharedBytes, Value};
 use crate::io::disk::{BatchRead, ReadsUnderWay};
@@ -189,7 +190,7 @@ pub(super) fn prepare(
     let mut open = |piece: &Piece| {
         let buffer_bytes = (piece.end - piece.offset) as usize;
         let file = piece.open()?;
-        let buffer = vec![0; buffer_bytes];
+        let buffer = recycled::take(buffer_bytes);
         meter.read(purpose, buffer_bytes as u64);
         reads.push(BatchRead { file, offset: piece.offset, buffer, result: Ok(()) });
         Ok(())
@@ -208,8 +209,10 @@ pub(super) fn conclude(
     let outcome = |(piece, opened): (&Piece, Result<()>)| {
         opened?;
         let Some(read) = reads.next() else { return Ok(BytesArc::<Vec<u8>>::default().into()) };
+        // Also where it failed: what was lent comes back.
+        let bytes = Recycled::new(read.buffer);
         read.result.map_err(|e| failed(&piece.file, piece.offset, e))?;
-        Ok(BytesArc::new(read.buffer).into())
+        Ok(BytesArc::new(bytes).into())
     };
     pieces.iter().zip(opened).map(outcome).collect()
 }
