@@ -2,27 +2,35 @@
 //!
 //! Invariants: P1 frames are applied in the order of their seqs, contiguous from the flushed seq on
 //! over both lanes; at the first seq that neither lane has, the log ends. P2 a frame at or below
-//! the flushed seq is never replayed (rule S2). P3 memory stays within a memtable's size, a
-//! window and a frame of each lane: what is full is flushed at once. P4 what lies beyond the end is cut off in
-//! both lanes before anything is appended (rule R11). P5 where any frame says that the missing seq
-//! was durable, it is not the end but damage.
+//! the flushed seq is never replayed (rule S2). P3 memory stays within a memtable's size, two
+//! batches and a frame of each lane: what is full is flushed at once. P4 what lies beyond the end is
+//! cut off in both lanes before anything is appended (rule R11). P5 where any frame says that the
+//! missing seq was durable, it is not the end but damage.
+
+use std::panic::resume_unwind;
 
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
-use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
+use crate::base::sync::{Arc, thread};
 use crate::engine::Engine;
-use crate::engine::commit::insert_batch;
 use crate::engine::lane::LaneId;
 use crate::log::rewrite::{cut_tail, make_durable};
+use crate::memory::memtable::Memtable;
 use crate::values::edit::SealedValues;
 
+mod batch;
 mod lane;
 mod large;
-mod window;
 
-use lane::{Ended, LaneReplay, Pending};
-use window::{Taken, Window};
+use batch::{Batch, NotInserted};
+use lane::{Ended, LaneReplay};
+
+/// The end of the log.
+struct LogEnd {
+    /// The large value that is not whole, if its record is the first that does not count.
+    torn_large: Option<Error>,
+}
 
 impl Engine {
     /// Replays what is not in the indexes yet and cuts off what lies beyond the end.
@@ -30,38 +38,79 @@ impl Engine {
         let mut lanes =
             [LaneReplay::new(self, LaneId::Journal)?, LaneReplay::new(self, LaneId::Values)?];
         let flushed = self.flushed();
-        let mut torn_large = None;
-        let mut window = Window::default();
         for lane in &mut lanes {
             lane.advance()?;
             lane.skip_through(flushed)?;
         }
-        while let Some(lane) = self.next_lane(&lanes)? {
+        let (mut batch, mut next) = (Batch::default(), Batch::default());
+        loop {
+            let memtable = Arc::clone(&self.view.load().active);
+            next.clear();
+            let end = self.insert_and_read(&batch, &memtable, &mut lanes, &mut next)?;
+            std::mem::swap(&mut batch, &mut next);
+            let is_full = memtable.memory_bytes() >= self.widths.memtable_bytes;
+            let must_flush = is_full && !self.settings.read_only;
+            if end.is_some() || must_flush {
+                batch.insert(&memtable).map_err(|failed| located(failed, &lanes))?;
+                batch.clear();
+                let last_seq = self.commits.allocated.load(Ordering::Relaxed);
+                self.visible.store(last_seq, Ordering::Release);
+            }
+            if must_flush {
+                mark!("flush_during_replay");
+                self.flush_replayed(&lanes)?;
+            }
+            if let Some(LogEnd { torn_large }) = end {
+                return self.end_logs(lanes, torn_large);
+            }
+        }
+    }
+
+    /// Inserts a batch, and reads the next one meanwhile where there is much to insert.
+    fn insert_and_read(
+        &self,
+        batch: &Batch,
+        memtable: &Memtable,
+        lanes: &mut [LaneReplay],
+        next: &mut Batch,
+    ) -> Result<Option<LogEnd>> {
+        if !batch.is_long() {
+            batch.insert(memtable).map_err(|failed| located(failed, lanes))?;
+            return self.read_frames(lanes, next);
+        }
+        mark!("replay_by_two_threads");
+        thread::scope(|scope| {
+            let insert = || batch.insert(memtable);
+            let inserting = thread::spawn_scoped(scope, "cleave-replay", insert)
+                .map_err(|cause| Error::io("starting a thread for the log", &self.dir, cause))?;
+            let end = self.read_frames(lanes, next);
+            let inserted = inserting.join().unwrap_or_else(|panic| resume_unwind(panic));
+            // What could not be inserted stands before what could not be read.
+            inserted.map_err(|failed| located(failed, lanes))?;
+            end
+        })
+    }
+
+    /// Takes the next frames; says so where the log ends.
+    fn read_frames(&self, lanes: &mut [LaneReplay], batch: &mut Batch) -> Result<Option<LogEnd>> {
+        while !batch.is_full(self.widths.memtable_bytes) {
+            let Some(number) = self.next_lane(lanes)? else {
+                return Ok(Some(LogEnd { torn_large: None }));
+            };
             let durable = lanes.iter().map(LaneReplay::durable_seq).max().unwrap_or(0);
-            let Some(lane) = lanes.get_mut(lane) else { break };
-            torn_large = self.adopt_large(lane, durable)?;
-            if torn_large.is_some() {
-                break;
+            let Some(lane) = lanes.get_mut(number) else { break };
+            if let Some(torn) = self.adopt_large(lane, durable)? {
+                return Ok(Some(LogEnd { torn_large: Some(torn) }));
             }
             if let Some(frame) = lane.take()? {
                 self.commits.allocated.store(frame.header.next_seq() - 1, Ordering::Relaxed);
-                let (lane, file) = (lane.id(), lane.file());
-                if window.push(Taken { lane, file, frame }) {
-                    self.insert_replayed(&mut window, &lanes)?;
-                }
+                batch.push(lane.id(), lane.file(), &frame);
             }
-            let is_full = self.view.load().active.memory_bytes() >= self.widths.memtable_bytes;
-            if is_full && !self.settings.read_only {
-                mark!("flush_during_replay");
-                self.insert_replayed(&mut window, &lanes)?;
-                self.flush_replayed(&lanes)?;
-            }
-            for lane in &mut lanes {
+            for lane in lanes.iter_mut() {
                 lane.advance()?;
             }
         }
-        self.insert_replayed(&mut window, &lanes)?;
-        self.end_logs(lanes, torn_large)
+        Ok(None)
     }
 
     /// Number of the lane that has the next seq; `None` at the end.
@@ -77,27 +126,6 @@ impl Engine {
             }
         }
         Ok(None)
-    }
-
-    /// Inserts the window's frames and makes them visible.
-    fn insert_replayed(&self, window: &mut Window, lanes: &[LaneReplay]) -> Result<()> {
-        let memtable = Arc::clone(&self.view.load().active);
-        memtable.fetch_places(window.first_keys());
-        for taken in window.drain() {
-            let Pending { offset, header, payload, .. } = &taken.frame;
-            // The lane of values has proved its records.
-            let place = taken.place();
-            insert_batch(&memtable, payload, header.count, header.base_seq, place, &mut |_| {})
-                .map_err(|error| {
-                    let lane = lanes.iter().find(|lane| lane.id() == taken.lane);
-                    match lane.and_then(|lane| lane.path_of(taken.file)) {
-                        Some(path) => error.in_file(path).at_offset(*offset),
-                        None => error,
-                    }
-                })?;
-            self.visible.store(header.next_seq() - 1, Ordering::Release);
-        }
-        Ok(())
     }
 
     /// Writes a full memtable out while replaying. What its handles name must be durable before
@@ -183,5 +211,14 @@ impl Engine {
             self.lane(*lane).replayed(link.id, *last_seq, *good, values);
         }
         Ok(())
+    }
+}
+
+/// Why a frame could not be inserted, with where it stands.
+fn located(failed: NotInserted, lanes: &[LaneReplay]) -> Error {
+    let lane = lanes.iter().find(|lane| lane.id() == failed.lane);
+    match lane.and_then(|lane| lane.path_of(failed.file)) {
+        Some(path) => failed.error.in_file(path).at_offset(failed.at),
+        None => failed.error,
     }
 }

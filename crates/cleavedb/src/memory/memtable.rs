@@ -180,7 +180,7 @@ impl Memtable {
         lookup.end_source()
     }
 
-    /// Has the processor's caches fetch what insertions at these keys will look at, of all together.
+    /// Has the processor's caches fetch what insertions at these keys will look at, all together.
     pub(crate) fn fetch_places<'k>(&self, keys: impl Iterator<Item = (KeyspaceId, &'k [u8])>) {
         let targets = keys.map(|(keyspace, key)| Target::new(keyspace, key, SEQ_MAX));
         self.list.seek_many(targets, &mut |_| {});

@@ -143,3 +143,36 @@ fn missing_folders_are_created_on_a_real_disk() {
     assert!(small().create_if_missing(false).open(&absent).is_err());
     assert!(!guard.path().join("no").exists(), "nothing is made where nothing may be");
 }
+
+/// A log of several batches, of which one is inserted while the next is read: both lanes, versions
+/// of a key in several batches, and a memtable that is full in between.
+#[test]
+fn a_long_log_is_inserted_while_it_is_read() {
+    use std::collections::BTreeMap;
+    for memory_budget in [8_u64 << 20, 256 << 20] {
+        let disk = MemoryDisk::new();
+        let options = || Options::new().reserve_bytes(0).memory_budget(memory_budget);
+        let db = options().open_in(world(&disk), Path::new("/db")).unwrap();
+        let keyspace = plain(&db);
+        let mut model = BTreeMap::new();
+        for number in 0..14_000_u64 {
+            let key = (number * 7919 % 9_000).to_be_bytes();
+            // One in three is kept apart.
+            let value = vec![number as u8; if number % 3 == 0 { 1_500 } else { 700 }];
+            keyspace.put(key, &value).unwrap();
+            model.insert(key.to_vec(), value);
+        }
+        for number in (0..9_000_u64).step_by(10) {
+            keyspace.delete(number.to_be_bytes()).unwrap();
+            model.remove(number.to_be_bytes().as_slice());
+        }
+        let crashed = disk.crash_image(CrashMode::All, 0);
+        let db = options().open_in(world(&crashed), Path::new("/db")).unwrap();
+        let found: BTreeMap<Vec<u8>, Vec<u8>> = plain(&db)
+            .iter()
+            .map(|pair| pair.unwrap())
+            .map(|(key, value)| (key.to_vec(), value.to_vec()))
+            .collect();
+        assert!(found == model, "{} and {} pairs", found.len(), model.len());
+    }
+}
