@@ -3,9 +3,9 @@
 //! Invariants: P1 frames are applied in the order of their seqs, contiguous from the flushed seq on
 //! over both lanes; at the first seq that neither lane has, the log ends. P2 a frame at or below
 //! the flushed seq is never replayed (rule S2). P3 memory stays within a memtable's size, two
-//! batches and a frame of each lane: what is full is flushed at once. P4 what lies beyond the end is
-//! cut off in both lanes before anything is appended (rule R11). P5 where any frame says that the
-//! missing seq was durable, it is not the end but damage.
+//! batches and a frame of each lane: what is full is flushed at once. P4 what lies beyond the end
+//! is cut off in both lanes before anything is appended (rule R11). P5 where any frame says that
+//! the missing seq was durable, it is not the end but damage.
 
 use std::panic::resume_unwind;
 
