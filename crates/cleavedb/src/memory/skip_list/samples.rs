@@ -19,9 +19,10 @@ use crate::memory::skip_list::{Header, Node, SkipList, Target};
 /// Nodes whose towers reach this level are chosen: one in sixteen.
 pub(super) const LEVEL: usize = 2;
 /// Chosen nodes of the first array; each further one has twice as many.
-const FIRST: usize = if cfg!(any(shuttle, miri)) { 2 } else { 16 };
-/// Arrays at most: as many as a list of the address space's size could ask for.
-const ARRAYS: usize = 40;
+const FIRST: usize = if cfg!(any(shuttle, miri)) { 2 } else { 4 };
+/// Arrays at most. The last one comes with 30 million entries; what is linked after it stands
+/// further from its sample, or is searched for from the head.
+const ARRAYS: usize = 20;
 /// Stretches of the list walked at once: as many lines as a core fetches at a time.
 const WALKS: usize = 16;
 
