@@ -66,7 +66,8 @@ pub struct Widths {
 /// What experiments vary of the delta store; the usual values are those of [`Default`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeltaWidths {
-    /// Bytes of the delta cache; `None`: a sixteenth of the memory budget.
+    /// Bytes of the delta cache; `None`: a sixteenth of the memory budget, and as it fills up to a
+    /// third of what it and the block cache have.
     pub cache_bytes: Option<u64>,
     /// Live bytes from which a bucket is split, in percent of its capacity.
     pub split_percent: u64,

@@ -141,6 +141,11 @@ impl DeltaCache {
         Ok(self.insert(bucket, asked, found, operator))
     }
 
+    /// From here on so many bytes are held at most.
+    pub(crate) fn set_capacity(&self, capacity_bytes: u64) {
+        self.cache.set_capacity(capacity_bytes);
+    }
+
     /// Bytes held.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.cache.weight()

@@ -45,8 +45,12 @@ use crate::engine::settings::{Deltas, Settings};
 use crate::index::IndexView;
 use crate::values::file::{OpenFiles, ValueContext};
 
-/// The part of the memory budget that the delta cache may take.
+/// The part of the memory budget that the delta cache may take in any case.
 const CACHE_BUDGET_PART: u64 = 16;
+/// The part that it may take of what it and the block cache have together, once it fills it: what
+/// is pending of a key that gets ask for is worth about as much as the value that it goes to, and
+/// as long at most.
+const CACHE_SHARE: u64 = 3;
 /// The part of it for indexes and filters of buckets: those beyond are read again when needed.
 const LOADED_BUDGET_PART: u64 = 16;
 /// The part of the open files that may be buckets.
@@ -56,6 +60,8 @@ const OPEN_FILES_PART: usize = 4;
 pub(crate) struct DeltaStore {
     context: Arc<DeltaContext>,
     cache: DeltaCache,
+    /// Bytes of the cache, if they are given.
+    cache_bytes: Option<u64>,
     limits: Limits,
     loaded_bytes_max: u64,
     /// The buckets in force; changes under the manifest lock.
@@ -100,6 +106,7 @@ impl DeltaStore {
         Ok(Arc::new(Self {
             context,
             cache: DeltaCache::new(widths.deltas.cache_bytes.unwrap_or(budget / CACHE_BUDGET_PART)),
+            cache_bytes: widths.deltas.cache_bytes,
             limits: Limits {
                 capacity_bytes: widths.bucket_bytes,
                 buckets_max: widths.buckets_max,
@@ -128,9 +135,22 @@ impl DeltaStore {
 
     /// Memory of indexes, filters and cached deltas.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let directory = self.directory.load();
-        let loaded: u64 = directory.iter().map(|bucket| bucket.memory_bytes()).sum();
-        loaded + self.cache.memory_bytes()
+        self.loaded_bytes() + self.cache.memory_bytes()
+    }
+
+    /// Memory of indexes and filters.
+    pub(crate) fn loaded_bytes(&self) -> u64 {
+        self.directory.load().iter().map(|bucket| bucket.memory_bytes()).sum()
+    }
+
+    /// Gives the cache its part of the `both_bytes` that it and the block cache have together, and
+    /// says how much of them it may take until it is asked again. It grows as it is filled.
+    pub(crate) fn share_cache(&self, both_bytes: u64, budget: u64) -> u64 {
+        let (held, least) = (self.cache.memory_bytes(), budget / CACHE_BUDGET_PART);
+        let most = (both_bytes / CACHE_SHARE).max(least);
+        let capacity = self.cache_bytes.unwrap_or_else(|| (2 * held).clamp(least, most));
+        self.cache.set_capacity(capacity);
+        if held > 0 { capacity } else { 0 }
     }
 
     /// Gives up indexes and filters beyond their share of the budget. Those that are in use come

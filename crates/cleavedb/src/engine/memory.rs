@@ -4,7 +4,8 @@
 //! or the map, buckets, facts and what else strategies and indexes know grow to bounds of their
 //! own. Indexes and filters of open tables may take half of the budget where locator and map leave
 //! it, and always a quarter: a table that has no room is opened anew for each get, which is three
-//! reads, one of them of all of its filter. The block cache takes the rest, an eighth at least.
+//! reads, one of them of all of its filter. The block cache takes the rest, an eighth at least, but
+//! for what the delta cache has of it.
 
 use crate::engine::Engine;
 
@@ -16,7 +17,7 @@ const TABLES_BUDGET_PART: u64 = 4;
 pub(crate) const BLOCKS_BUDGET_PART: u64 = 8;
 
 impl Engine {
-    /// Gives open tables and the block cache what the others leave of the budget.
+    /// Gives open tables, the delta cache and the block cache what the others leave of the budget.
     pub(crate) fn balance_memory(&self) {
         let budget = self.settings.memory_budget;
         let locator = self.locating.as_ref().map_or(0, |locating| locating.figures().bytes);
@@ -31,13 +32,15 @@ impl Engine {
             self.view.load().indexes.values().map(|index| index.memory_bytes()).sum();
         let known = self.facts.load().memory_bytes()
             + values
-            + self.deltas.memory_bytes()
+            + self.deltas.loaded_bytes()
             + indexes
             + locator
             + map;
         let buffers = self.iterator_bytes() + self.background_bytes() + self.value_tail_bytes();
         let taken = self.memtables_allotment() + self.tables.memory_bytes() + buffers + known;
-        self.blocks.set_capacity(budget.saturating_sub(taken).max(budget / BLOCKS_BUDGET_PART));
+        let both = budget.saturating_sub(taken);
+        let blocks = both.saturating_sub(self.deltas.share_cache(both, budget));
+        self.blocks.set_capacity(blocks.max(budget / BLOCKS_BUDGET_PART));
     }
 
     /// What memtables take, and as much as may come before the next look.

@@ -323,3 +323,35 @@ fn a_base_is_read_while_its_deltas_are_on_their_way() {
         assert_sound(&db);
     }
 }
+
+#[test]
+fn what_is_pending_of_many_keys_takes_up_to_a_third_of_what_caches_have() {
+    let (disk, budget) = (MemoryDisk::new(), 8 << 20);
+    let options = Options::new().memory_budget(budget).reserve_bytes(0);
+    let db = try_open(world(&disk), options, Widths::for_budget(budget)).unwrap();
+    let options = KeyspaceOptions::new().merge_operator("append:,").deltas(Deltas::Buckets);
+    let keyspace = db.keyspace("lists", options).unwrap();
+    // More than twice a sixteenth of the budget, and less than a third of what is left of it.
+    let keys = 0..2_000;
+    keys.clone().for_each(|number| keyspace.merge(key(number), "m".repeat(500)).unwrap());
+    db.flush().unwrap();
+    let get_all = || {
+        for number in keys.clone() {
+            assert_eq!(keyspace.get(key(number)).unwrap().unwrap().len(), 500);
+        }
+    };
+    let held = || db.stats().memory_bytes;
+    let before = held()["deltas"];
+    for _ in 0..8 {
+        get_all();
+        // Memory is shared out anew after a job.
+        keyspace.put("other", "value").unwrap();
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        assert!(held()["total"] <= budget, "{:?}", held());
+    }
+    let ([.., pages, unsorted], _) = reads_of(&db, get_all);
+    assert_eq!((pages, unsorted), (0, 0), "all of it is held: {:?}", held());
+    assert!(held()["deltas"] - before > budget / 8, "{:?}", held());
+    assert_sound(&db);
+}
