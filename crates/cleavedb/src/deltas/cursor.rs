@@ -4,16 +4,19 @@
 //! Owned by one scan; pins its directory. It yields the live operands only, as entries of kind
 //! `Merge`: merged with a cursor over the index at the same snapshot, each operand stands above the
 //! base that it applies to, and what a newer base hides is behind that. A bucket is read whole,
-//! once, when the walk comes to it. Invariants: those of [`Cursor`]; and DC-1 nothing above the
-//! snapshot, at or below the newest anchor of its key that the snapshot sees, is shown.
+//! once: when a seek comes to it, or, of a walk that has gone from one bucket to another, while it
+//! is in the one before. Invariants: those of [`Cursor`]; DC-1 nothing above the snapshot, at or
+//! below the newest anchor of its key that the snapshot sees, is shown; and DC-2 at most one bucket
+//! is on its way, and what went wrong with it is told by the walk that comes to it, nobody else.
 
 use crate::base::cursor::Cursor;
 use crate::base::entry::{KeyspaceId, Kind, SEQ_MAX, Seq};
 use crate::base::error::Result;
+use crate::base::marks::mark;
 use crate::base::sync::Arc;
 use crate::base::value::Value;
 use crate::deltas::bucket::reader::part_of;
-use crate::deltas::bucket::scan::WholeBucket;
+use crate::deltas::bucket::scan::{WholeBucket, WholeUnderWay};
 use crate::deltas::directory::{Directory, Position};
 use crate::deltas::record::{Bound, DeltaKind, Record};
 use crate::io::Purpose;
@@ -26,6 +29,12 @@ struct Open {
     visible: Vec<u32>,
 }
 
+impl Open {
+    fn memory_bytes(&self) -> u64 {
+        self.whole.memory_bytes() + (self.visible.capacity() * size_of::<u32>()) as u64
+    }
+}
+
 /// The cursor.
 pub(crate) struct DeltaCursor {
     directory: Directory,
@@ -33,7 +42,9 @@ pub(crate) struct DeltaCursor {
     snapshot: Seq,
     purpose: Purpose,
     open: Option<Open>,
-    /// Memory of the bucket that is open.
+    /// The bucket behind it in the walk, which is being read.
+    ahead: Option<(Position, WholeUnderWay)>,
+    /// Memory of both.
     held: HeldMemory,
     /// Which of the visible records is the current one; none while not valid.
     at: Option<usize>,
@@ -48,7 +59,8 @@ impl DeltaCursor {
         purpose: Purpose,
     ) -> Self {
         let (directory, held) = (directory.clone(), HeldMemory::new(meter, purpose));
-        Self { directory, keyspace, snapshot, purpose, open: None, held, at: None }
+        let (open, ahead, at) = (None, None, None);
+        Self { directory, keyspace, snapshot, purpose, open, ahead, held, at }
     }
 
     /// Opens the bucket at a position, unless it is open.
@@ -58,13 +70,40 @@ impl DeltaCursor {
             return Ok(());
         }
         self.open = None;
-        self.held.set(0);
+        let begun = self.ahead.take().filter(|(ahead, _)| *ahead == position);
+        self.hold();
         let Some(bucket) = self.directory.at(position) else { return Ok(()) };
-        let whole = bucket.read_whole(self.purpose)?;
+        let whole = match begun {
+            Some((_, under_way)) => {
+                mark!("bucket_read_ahead_of_walk");
+                under_way.finish()?
+            }
+            None => bucket.read_whole(self.purpose)?,
+        };
         let visible = visible(&whole, self.keyspace, self.snapshot);
-        self.held.set(whole.memory_bytes() + (visible.capacity() * size_of::<u32>()) as u64);
         self.open = Some(Open { position, whole, visible });
+        self.hold();
         Ok(())
+    }
+
+    /// Begins to read the bucket that the walk will come to next.
+    fn begin_ahead(&mut self, position: Option<Position>) {
+        let Some(position) = position.filter(|position| !self.is_outside(*position)) else {
+            return;
+        };
+        if self.ahead.as_ref().is_some_and(|(ahead, _)| *ahead == position) {
+            return;
+        }
+        let bucket = self.directory.at(position);
+        self.ahead = bucket.map(|bucket| (position, WholeUnderWay::begin(bucket, self.purpose)));
+        self.hold();
+    }
+
+    /// Tells how much memory is held.
+    fn hold(&mut self) {
+        let open = self.open.as_ref().map_or(0, Open::memory_bytes);
+        let ahead = self.ahead.as_ref().map_or(0, |(_, under_way)| under_way.memory_bytes());
+        self.held.set(open + ahead);
     }
 
     /// Whether a bucket begins behind the keyspace, or ends before it.
@@ -194,7 +233,9 @@ impl Cursor for DeltaCursor {
             return Ok(());
         }
         let next = self.directory.next(open.position);
-        self.settle_forward(next)
+        self.settle_forward(next)?;
+        self.begin_ahead(self.open.as_ref().and_then(|open| self.directory.next(open.position)));
+        Ok(())
     }
 
     fn prev(&mut self) -> Result<()> {
@@ -204,7 +245,10 @@ impl Cursor for DeltaCursor {
             return Ok(());
         }
         let previous = self.directory.previous(open.position);
-        self.settle_backward(previous)
+        self.settle_backward(previous)?;
+        let open = self.open.as_ref();
+        self.begin_ahead(open.and_then(|open| self.directory.previous(open.position)));
+        Ok(())
     }
 
     fn valid(&self) -> bool {

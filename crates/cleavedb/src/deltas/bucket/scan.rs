@@ -14,6 +14,7 @@ use crate::deltas::bucket::format::{HEADER_BYTES, separator};
 use crate::deltas::bucket::{Bucket, Loaded};
 use crate::deltas::record::{Bound, DeltaKind, GroupTotals, Groups, Record};
 use crate::io::Purpose;
+use crate::io::disk::{BatchRead, ReadsUnderWay};
 
 /// Where in the bytes a record is.
 #[derive(Clone, Debug)]
@@ -31,6 +32,43 @@ pub(crate) struct WholeBucket {
     /// Index, filters and range anchors.
     pub(crate) loaded: Arc<Loaded>,
     places: Vec<Place>,
+}
+
+/// A bucket that is being read whole.
+pub(crate) struct WholeUnderWay {
+    bucket: Arc<Bucket>,
+    /// What could not even be begun fails whoever waits for it.
+    reads: Result<Box<dyn ReadsUnderWay>>,
+    purpose: Purpose,
+}
+
+impl WholeUnderWay {
+    /// Begins to read all committed bytes, and waits for nothing.
+    pub(crate) fn begin(bucket: &Arc<Bucket>, purpose: Purpose) -> Self {
+        let reads = bucket.file().disk_file().map(|file| {
+            let buffer = vec![0; bucket.info().bytes as usize];
+            let read = BatchRead { file, offset: 0, buffer, result: Ok(()) };
+            bucket.file().context().io.disk.start_batch(vec![read])
+        });
+        Self { bucket: Arc::clone(bucket), reads, purpose }
+    }
+
+    /// Waits for them, and proves them.
+    pub(crate) fn finish(self) -> Result<WholeBucket> {
+        let file = self.bucket.file();
+        let mut bytes = Vec::new();
+        for read in self.reads?.finish() {
+            file.context().io.meter.read(self.purpose, read.buffer.len() as u64);
+            read.result.map_err(|e| file.unread(e, read.offset))?;
+            bytes = read.buffer;
+        }
+        WholeBucket::prove(&self.bucket, bytes)
+    }
+
+    /// Memory that the read takes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        u64::from(self.bucket.info().bytes)
+    }
 }
 
 impl Bucket {

@@ -158,3 +158,51 @@ fn a_cursor_sees_both_parts_as_one_and_reads_a_bucket_once() {
     assert_eq!(seqs(13), [12, 9, 5, 7]);
     assert_eq!(seqs(6), [5]);
 }
+
+#[test]
+fn a_walk_finds_the_bucket_after_the_next_on_its_way() {
+    let bench = Bench::new();
+    let made: Vec<Arc<Bucket>> = (1..=4)
+        .map(|id| {
+            let start = match id {
+                1 => OwnedBound::lowest(),
+                _ => OwnedBound { keyspace: KeyspaceId(2), key: key(id as u32) },
+            };
+            let plan = Bench::plan(id, start, 1 << 20);
+            let mut writer = SortedWriter::new(&bench.context, plan);
+            let (key, line) = (key(id as u32), [delta(9, b"9"), delta(5, b"5")]);
+            let bound = Bound { keyspace: KeyspaceId(2), key: &key };
+            writer.add(bound, &line.each_ref().map(record)).unwrap();
+            writer.write().unwrap().sync().unwrap()
+        })
+        .collect();
+    let added = made.iter().map(|bucket| bucket.info().clone()).collect::<Vec<_>>();
+    let edit = DeltasEdit::Replaced { start: added[0].start.clone(), removed: Vec::new(), added };
+    let directory = Directory::default().apply(&bench.context, &[edit], &made).unwrap().settle();
+    let meter = &bench.context.io.meter;
+    for forward in [true, false] {
+        let mut cursor = DeltaCursor::new((&directory, meter), KeyspaceId(2), 20, Purpose::Read);
+        let calls = meter.read_calls(Purpose::Read);
+        if forward { cursor.seek_first() } else { cursor.seek_last() }.unwrap();
+        assert!(cursor.ahead.is_none(), "a seek may be all there is");
+        let mut step = || {
+            if forward { cursor.next() } else { cursor.prev() }.unwrap();
+            let ahead = cursor.ahead.as_ref().map(|(_, under_way)| under_way.memory_bytes());
+            let held = cursor.open.as_ref().unwrap().memory_bytes() + ahead.unwrap_or(0);
+            assert_eq!(meter.bytes_held(Purpose::Read), held);
+            ahead.is_some()
+        };
+        assert_eq!([(); 7].map(|()| step()), [false, true, true, true, true, false, false]);
+        // Each bucket once, whether it was waited for or on its way.
+        assert_eq!(meter.read_calls(Purpose::Read) - calls, 4);
+        step();
+        assert!(!cursor.valid());
+    }
+    // To go elsewhere lets go of what is on its way.
+    let mut cursor = DeltaCursor::new((&directory, meter), KeyspaceId(2), 20, Purpose::Read);
+    cursor.seek_first().unwrap();
+    (0..2).for_each(|_| cursor.next().unwrap());
+    assert!(cursor.ahead.is_some());
+    cursor.seek(&key(1), SEQ_MAX).unwrap();
+    assert!(cursor.ahead.is_none() && cursor.valid());
+}
