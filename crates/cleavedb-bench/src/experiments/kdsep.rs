@@ -190,32 +190,34 @@ fn shapes(scale: Scale) -> Vec<Part> {
     let (base, operations) = (usual(scale), scale.count(OPERATIONS));
     let mut parts = Vec::new();
     for read in READ_PERCENT {
-        parts.push(part(
-            format!("Exp#4, {read}:{}", 100 - read),
-            "KDSep by vLogDB +68.2, 68.4, 66.0, 35.1, 18.6 % from 10:90 to 90:10",
-            base.clone(),
-            vec![mixed(&base, Phase::MixMerge, percent(read), operations)],
-        ));
+        let step = mixed(&base, Phase::MixMerge, percent(read), operations);
+        let paper = "KDSep by vLogDB +68.2, 68.4, 66.0, 35.1, 18.6 % from 10:90 to 90:10";
+        let name = format!("Exp#4, {read}:{}", 100 - read);
+        let part = part(name, paper, base.clone(), vec![step]);
+        parts.push(part.at("Exp#4, gets and merges", "% of gets", f64::from(read)));
     }
     for zipf_exponent in EXPONENTS {
         let base = Plan { zipf_exponent, ..base.clone() };
         let step = mixed(&base, Phase::MixMerge, percent(10), operations);
         let paper = "KDSep by vLogDB +50.8 % (0.8) to +67.2 %";
-        parts.push(part(format!("Exp#5, zipf {zipf_exponent}"), paper, base, vec![step]));
+        let part = part(format!("Exp#5, zipf {zipf_exponent}"), paper, base, vec![step]);
+        parts.push(part.at("Exp#5, skew", "Zipf exponent", zipf_exponent));
     }
     for value in VALUE_BYTES {
         let pair = Pair { key: 24, value };
         let base = self::base(scale, pair, scale.items(DATA_BYTES, pair));
         let step = mixed(&base, Phase::MixMerge, percent(10), operations);
         let paper = "KDSep by vLogDB +20.5 to +68.2 %, most for values of medium size";
-        parts.push(part(format!("Exp#6, values of {value} B"), paper, base, vec![step]));
+        let part = part(format!("Exp#6, values of {value} B"), paper, base, vec![step]);
+        parts.push(part.at("Exp#6, size of values", "bytes of a value", value as f64));
     }
     for part_bytes in PART_BYTES {
         let pair = Pair { key: 24, value: 8_000 };
         let base = self::base(scale, pair, scale.items(DATA_BYTES, pair));
         let step = mixed(&base, Phase::MixMerge, Mix { part_bytes, ..percent(10) }, operations);
         let paper = "KDSep by vLogDB +13.3 % (25 B) to +80.6 % (800 B)";
-        parts.push(part(format!("Exp#6, parts of {part_bytes} B"), paper, base, vec![step]));
+        let part = part(format!("Exp#6, parts of {part_bytes} B"), paper, base, vec![step]);
+        parts.push(part.at("Exp#6, size of parts", "bytes of a part", part_bytes as f64));
     }
     parts
 }
