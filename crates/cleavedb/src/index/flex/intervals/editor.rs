@@ -3,7 +3,8 @@
 //! Owned by one change; the space takes everything back if it fails. Groups that nothing is done to
 //! stay as they are, shared with the index of before. Invariants: E-1 what lies left of where the
 //! editor stands is as it will be. E-2 the first byte of each directory and interval has the tag
-//! that says so. E-3 a group has at most as many intervals as it may have once it is left.
+//! that says so. E-3 a group has at most as many intervals as it may have once it is left. E-4 a
+//! stamp is handed out once, whatever becomes of the change: the cache may know it by then.
 
 use std::ops::Range;
 
@@ -49,7 +50,7 @@ pub(super) struct Editor<'a> {
     /// Number of the last group there was.
     pub(super) last_group: u64,
     /// Stamp of the last contents there were.
-    pub(super) last_stamp: u64,
+    last_stamp: &'a mut u64,
 }
 
 impl<'a> Editor<'a> {
@@ -59,7 +60,7 @@ impl<'a> Editor<'a> {
         limits: FlexLimits,
         old: &Arc<Anchors>,
         first: u64,
-        (last_group, last_stamp): (u64, u64),
+        (last_group, last_stamp): (u64, &'a mut u64),
     ) -> Self {
         let (old, done) = (Arc::clone(old), Vec::with_capacity(old.groups().len() + 1));
         let (next, end) = (0, first);
@@ -68,8 +69,8 @@ impl<'a> Editor<'a> {
 
     /// A name for contents that there were not before.
     pub(super) fn stamp(&mut self) -> u64 {
-        self.last_stamp += 1;
-        self.last_stamp
+        *self.last_stamp += 1;
+        *self.last_stamp
     }
 
     /// Moves on to the interval that a key belongs to. Keys come in order.
@@ -326,10 +327,10 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// The index of what there is now, and the last group and stamp that were used.
-    pub(super) fn finish(mut self) -> Result<(Anchors, u64, u64)> {
+    /// The index of what there is now, and the last group that was used.
+    pub(super) fn finish(mut self) -> Result<(Anchors, u64)> {
         self.leave()?;
         self.done.extend(self.old.groups().iter().skip(self.next).cloned());
-        Ok((Anchors::new(self.done, self.first), self.last_group, self.last_stamp))
+        Ok((Anchors::new(self.done, self.first), self.last_group))
     }
 }

@@ -200,7 +200,9 @@ impl Shared {
             }
         }
         let tombstone_bytes = bytes.len() as u64;
-        let numbers = (view.state.last_group, writer.last_stamp);
+        // A change that fails or is taken back has used its stamps up: what it put into the cache
+        // is nobody's.
+        let numbers = (view.state.last_group, &mut writer.last_stamp);
         let space = &mut writer.space;
         let editor =
             Editor::new(space, self.limits, &view.source.anchors, tombstone_bytes, numbers);
@@ -223,9 +225,7 @@ impl Shared {
         }
         run(&mut applier)?;
         let Applier { editor, applied, .. } = applier;
-        let (anchors, last_group, last_stamp) = editor.finish()?;
-        // A change that is taken back has used its stamps up.
-        writer.last_stamp = last_stamp;
+        let (anchors, last_group) = editor.finish()?;
         let prepared = writer.space.commit()?;
         let mut state = view.state;
         state.totals.change(applied.come, applied.gone);

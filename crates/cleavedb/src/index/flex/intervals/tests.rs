@@ -171,3 +171,39 @@ fn retired_files_go_with_the_last_view() {
     world.sweep();
     assert_eq!(world.names(), Vec::<String>::new());
 }
+
+/// A change that failed had put an interval into the cache under a stamp that the next change then
+/// gave to another one: a get was answered from what never was.
+#[test]
+fn what_failed_is_never_read_from_the_cache() {
+    let world = World::new();
+    let index = recover(&world, &[]);
+    let old = keys(0..60).iter().zip(1..).map(|(key, seq)| put(key, seq, "old")).collect();
+    flush(&index, old, vec![]);
+    let found = |key: &str| get(&*index.view(), key.as_bytes(), SEQ_MAX).unwrap();
+    // In the cache from here on, so that a change of it is put there, too.
+    assert_eq!(found("key00010").as_deref(), Some(&b"old"[..]));
+    let (shared, nothing) = (&index.shared, Fragments::default());
+    let (view, held) = (shared.current(), || world.tables.blocks().bytes());
+    let work = Work {
+        entries: Some(Box::new(VecCursor::new(vec![put("key00010", 100, "failed")]))),
+        tombstones: &nothing,
+        fresh: &nothing,
+        kept: Vec::new(),
+        stripes: &[],
+        cancelled: None,
+        purpose: Purpose::Flush,
+        largest_seq: 0,
+    };
+    let (mut writer, before) = (shared.wait_for_writer(), held());
+    let stop = |_: &mut Applier<'_>| Err(Error::invalid("stopped"));
+    let failed = shared.prepare(&mut writer, &view, work, &mut Recorder::default(), stop);
+    assert!(failed.is_err() && held() > before, "something was put in");
+    drop(writer);
+    assert_eq!(found("key00010").as_deref(), Some(&b"old"[..]));
+    // An interval that is not in the cache gets the next stamp there is.
+    flush(&index, vec![put("key00040", 102, "new")], vec![]);
+    assert_eq!(found("key00040").as_deref(), Some(&b"new"[..]));
+    assert_eq!(found("key00010").as_deref(), Some(&b"old"[..]));
+    verify(&*index.view());
+}
