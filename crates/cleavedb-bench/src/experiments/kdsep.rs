@@ -190,7 +190,10 @@ fn shapes(scale: Scale) -> Vec<Part> {
     let (base, operations) = (usual(scale), scale.count(OPERATIONS));
     let mut parts = Vec::new();
     for read in READ_PERCENT {
-        let step = mixed(&base, Phase::MixMerge, percent(read), operations);
+        let (phases, operations) = (vec![Phase::MixMerge], Some(operations));
+        let plan = Plan { phases, mix: percent(read), operations, ..base.clone() };
+        // One name for all shares, so that they are one curve.
+        let step = Step::run("gets and merges", plan);
         let paper = "KDSep by vLogDB +68.2, 68.4, 66.0, 35.1, 18.6 % from 10:90 to 90:10";
         let name = format!("Exp#4, {read}:{}", 100 - read);
         let part = part(name, paper, base.clone(), vec![step]);
