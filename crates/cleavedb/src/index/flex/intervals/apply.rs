@@ -3,9 +3,12 @@
 //! all that the interval holds, as a compaction of an LSM-tree would.
 //!
 //! An append is judged like a flush into level 0: older versions may stand below. All else is
-//! judged with everything of its keys in sight. Owned by one change. Invariants: AP-1 each entry of
-//! a flush goes through the stripe rule once. AP-2 memory held is that of one interval, what comes
-//! ahead of it, and a few intervals that are not written yet.
+//! judged with everything of its keys in sight. What is written in the place of an interval that is
+//! in the cache goes there too, so that who reads it does not have to begin anew. Owned by one
+//! change. Invariants: AP-1 each entry of a flush goes through the stripe rule once. AP-2 memory
+//! held is that of one interval, what comes ahead of it, and a few intervals that are not written
+//! yet. AP-3 what is not in the cache is not put there, and what is makes way for a few times its
+//! bytes at most.
 
 use std::ops::Range;
 use std::sync::Arc as ValueArc;
@@ -13,13 +16,13 @@ use std::sync::Arc as ValueArc;
 use crate::base::cursor::BoxCursor;
 use crate::base::entry::{Seq, compare_entries};
 use crate::base::error::{Error, Result};
+use crate::base::marks::mark;
 use crate::base::merge_operator::SharedOperator;
 use crate::base::merging::MergingCursor;
 use crate::base::sync::atomic::AtomicBool;
 use crate::base::sync::{Arc, Mutex};
 use crate::base::tombstone::Fragments;
 use crate::index::flex::intervals::anchors::{Interval, Mark, separator};
-use crate::index::flex::intervals::cache::IntervalCache;
 use crate::index::flex::intervals::editor::Editor;
 use crate::index::flex::intervals::feed::{Feed, FeedCursor, Portion};
 use crate::index::flex::intervals::run::{Record, Run, RunBuilder, RunCursor};
@@ -30,6 +33,10 @@ use crate::io::Purpose;
 
 /// Bytes that gather before they are written, in intervals.
 const PENDING_INTERVALS: u64 = 16;
+
+/// An interval in the cache makes way for what is written in its place up to so many times the
+/// bytes: a flush that brings more does not push out what else is read.
+const CACHED_INTERVALS: u64 = 4;
 
 /// What decides over entries.
 pub(super) struct Judge<'a> {
@@ -92,7 +99,6 @@ pub(super) struct Applier<'a> {
     pub(super) editor: Editor<'a>,
     pub(super) judge: Judge<'a>,
     pub(super) listener: &'a mut dyn Listener,
-    pub(super) cache: &'a IntervalCache,
     pub(super) purpose: Purpose,
     pub(super) applied: Applied,
 }
@@ -156,7 +162,7 @@ impl Applier<'_> {
             && interval.bytes + portion.bytes <= limits.interval_bytes_max
             && usize::from(interval.tail) + portion.entries <= limits.tail_records_max.into();
         // In memory and in order: it can be kept so without reading.
-        let is_at_hand = || interval.tail == 0 && self.cache.peek(interval.stamp).is_some();
+        let is_at_hand = || interval.tail == 0 && self.editor.cache.peek(interval.stamp).is_some();
         if !is_small || is_at_hand() {
             return Ok(None);
         }
@@ -210,9 +216,15 @@ impl Applier<'_> {
             interval.bytes += builder.bytes();
             interval.tail += builder.len() as u16;
             interval.fragments = fragments as u16 + 1;
+            let cached = self.editor.cache.peek(interval.stamp);
             interval.stamp = self.editor.stamp();
             let owner = self.editor.owner();
             self.editor.space.insert(range.end, builder.encoded(), owner)?;
+            if let Some(run) = cached {
+                mark!("cached_interval_appended");
+                let bytes = [run.bytes(), builder.encoded()].concat();
+                self.editor.cache.write_through(interval.stamp, bytes)?;
+            }
             self.applied.bytes_written += builder.bytes();
         }
         self.applied.come.change(come, Totals::default());
@@ -220,10 +232,16 @@ impl Applier<'_> {
         self.editor.replace(vec![interval])
     }
 
+    /// Whether what the interval holds is in the cache.
+    fn is_cached(&self) -> bool {
+        let current = self.editor.current();
+        current.is_some_and(|(interval, _)| self.editor.cache.peek(interval.stamp).is_some())
+    }
+
     /// What the interval holds, from the cache if it is there; its keys must be its own.
     fn load(&mut self, end: Option<&[u8]>) -> Result<ValueArc<Run>> {
         let Some((interval, range)) = self.editor.current() else { return Ok(ValueArc::default()) };
-        if let Some(run) = self.cache.peek(interval.stamp) {
+        if let Some(run) = self.editor.cache.peek(interval.stamp) {
             return Ok(run);
         }
         let run = self.editor.read(self.purpose)?;
@@ -252,9 +270,12 @@ impl Applier<'_> {
         let is_done = pieces.done.is_empty()
             && (self.edit_in_place(&old, &pieces.pending)? || self.replace_one(&pieces.pending)?);
         if !is_done {
+            let bytes = self.editor.current().map_or(0, |(interval, _)| interval.bytes);
+            let cached_max = CACHED_INTERVALS * self.editor.limits.interval_bytes_max.max(bytes);
+            let is_few = pieces.done.is_empty() && pieces.pending.bytes() <= cached_max;
+            pieces.is_cached = is_few && self.is_cached();
             pieces.write(&mut self.editor, true)?;
             // The old bytes stand behind the new ones.
-            let bytes = self.editor.current().map_or(0, |(interval, _)| interval.bytes);
             self.editor.space.collapse(pieces.at..pieces.at + bytes)?;
             self.applied.bytes_written += pieces.at - self.editor.offset();
             self.applied.rewritten += 1;
@@ -273,9 +294,14 @@ impl Applier<'_> {
         };
         let (mut interval, owner) = (interval.clone(), self.editor.owner());
         (interval.bytes, interval.tail, interval.fragments) = (new.bytes(), 0, 1);
+        let was_cached = self.is_cached();
         interval.stamp = self.editor.stamp();
         let tag = Mark::Interval(0).tag();
         self.editor.space.update_tagged(range, new.encoded(), owner, tag)?;
+        if was_cached {
+            mark!("cached_interval_rewritten");
+            self.editor.cache.write_through(interval.stamp, new.encoded().to_vec())?;
+        }
         self.applied.bytes_written += new.bytes();
         self.applied.rewritten += 1;
         self.editor.replace_tagged(vec![interval])?;
@@ -308,13 +334,12 @@ impl Applier<'_> {
             let bytes = new.encoded().get(come.start as usize..come.end as usize);
             self.editor.space.update(place, bytes.unwrap_or_default(), owner)?;
         }
-        let was_cached = self.cache.peek(interval.stamp).is_some();
+        let was_cached = self.is_cached();
         (interval.bytes, interval.tail) = (new.bytes(), 0);
         interval.fragments = (fragments + 2 * splices.len()) as u16;
         interval.stamp = self.editor.stamp();
         if was_cached {
-            let run = ValueArc::new(Run::decode(new.encoded().to_vec())?);
-            self.cache.insert(interval.stamp, &run);
+            self.editor.cache.write_through(interval.stamp, new.encoded().to_vec())?;
         }
         self.applied.bytes_written += bytes;
         self.applied.edited += 1;
@@ -391,6 +416,8 @@ struct Pieces {
     at: u64,
     /// Last key that was written.
     last_key: Option<Vec<u8>>,
+    /// Whether what is written goes into the cache as well.
+    is_cached: bool,
 }
 
 impl Pieces {
@@ -432,6 +459,10 @@ impl Pieces {
         let (stamp, owner) = (editor.stamp(), editor.owner());
         let tag = Mark::Interval(0).tag();
         editor.space.update_tagged(self.at..self.at, bytes, owner, tag)?;
+        if self.is_cached {
+            mark!("cached_interval_split");
+            editor.cache.write_through(stamp, bytes.to_vec())?;
+        }
         let bytes = bytes.len() as u64;
         self.at += bytes;
         self.done.push(Interval { anchor, bytes, tail: 0, fragments: 1, stamp });

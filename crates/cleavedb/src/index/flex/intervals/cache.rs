@@ -4,6 +4,10 @@
 //! new one, so that nothing in the cache is ever wrong, and what is old leaves as it is not asked
 //! for. Stamps are counted from one in each life of an index, under a number of a file that no file
 //! has.
+//!
+//! What a change makes of contents that are there is put in with it, and nothing else. That is
+//! before the change is known to succeed, and harmless: no view but those that follow it knows the
+//! stamp, and a change that fails has used its stamps up.
 
 use std::sync::Arc as ValueArc;
 
@@ -42,10 +46,19 @@ impl IntervalCache {
         self.blocks.get(&(self.namespace, stamp))?.into_resident()
     }
 
-    /// Puts a run in that was read, or has just been written.
+    /// Puts a run in that was read.
     pub(super) fn insert(&self, stamp: u64, run: &ValueArc<Run>) {
         let entry: ValueArc<dyn Resident> = ValueArc::clone(run) as _;
         self.blocks.insert((self.namespace, stamp), CacheEntry::Resident(entry));
+    }
+
+    /// Puts in the bytes of an interval that takes the place of one that was there: nobody had to
+    /// read them.
+    pub(super) fn write_through(&self, stamp: u64, mut bytes: Vec<u8>) -> Result<()> {
+        bytes.shrink_to_fit();
+        let run: ValueArc<dyn Resident> = ValueArc::new(Run::decode(bytes)?);
+        self.blocks.insert_uncounted((self.namespace, stamp), CacheEntry::Resident(run));
+        Ok(())
     }
 
     /// The run of a stamp, read by `load` if it is not there; who asks at the same time shares one

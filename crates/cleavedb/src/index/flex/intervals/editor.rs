@@ -9,11 +9,13 @@
 use std::ops::Range;
 
 use crate::base::error::Result;
+use crate::base::marks::mark;
 use crate::base::sync::Arc;
 use crate::index::flex::intervals::FlexLimits;
 use crate::index::flex::intervals::anchors::{
     Anchors, Edit, Group, Interval, Mark, Sealed, encode_directory,
 };
+use crate::index::flex::intervals::cache::IntervalCache;
 use crate::index::flex::intervals::run::Run;
 use crate::index::flex::space::Space;
 use crate::io::Purpose;
@@ -39,6 +41,7 @@ struct Open {
 pub(super) struct Editor<'a> {
     pub(super) space: &'a mut Space,
     pub(super) limits: FlexLimits,
+    pub(super) cache: &'a IntervalCache,
     old: Arc<Anchors>,
     /// Number of the next group of the old index.
     next: usize,
@@ -58,13 +61,15 @@ impl<'a> Editor<'a> {
     pub(super) fn new(
         space: &'a mut Space,
         limits: FlexLimits,
+        cache: &'a IntervalCache,
         old: &Arc<Anchors>,
         first: u64,
         (last_group, last_stamp): (u64, &'a mut u64),
     ) -> Self {
         let (old, done) = (Arc::clone(old), Vec::with_capacity(old.groups().len() + 1));
         let (next, end) = (0, first);
-        Self { space, limits, old, next, done, first, end, open: None, last_group, last_stamp }
+        let open = None;
+        Self { space, limits, cache, old, next, done, first, end, open, last_group, last_stamp }
     }
 
     /// A name for contents that there were not before.
@@ -263,12 +268,18 @@ impl<'a> Editor<'a> {
     fn join_intervals(&mut self, open: &mut Open) -> Result<()> {
         let mut offset = open.start + open.group.directory_bytes;
         let mut number = 0;
+        // Bytes of those that are joined so far, if all of them are in the cache.
+        let mut at_hand: Option<Vec<u8>> = None;
         while let Some(interval) = open.group.intervals.get(number) {
-            let bytes = interval.bytes;
+            let (bytes, stamp) = (interval.bytes, interval.stamp);
             let joined = open.group.intervals.get(number + 1).map(|next| bytes + next.bytes);
             let is_joined =
                 joined.is_some_and(|joined| joined <= self.limits.interval_bytes_max / 2);
             if !is_joined || interval.tail > 0 {
+                if let Some(joined) = at_hand.take() {
+                    mark!("cached_intervals_joined");
+                    self.cache.write_through(stamp, joined)?;
+                }
                 offset += bytes;
                 number += 1;
                 continue;
@@ -277,6 +288,12 @@ impl<'a> Editor<'a> {
             Edit::Remove(number + 1).encode(&mut open.edits);
             open.edit_count += 1;
             self.space.set_tag(offset + bytes, None)?;
+            let before = || self.cache.peek(stamp).map(|run| run.bytes().to_vec());
+            let behind = self.cache.peek(next.stamp);
+            at_hand = at_hand.take().or_else(before).zip(behind).map(|(mut joined, run)| {
+                joined.extend_from_slice(run.bytes());
+                joined
+            });
             let stamp = self.stamp();
             if let Some(interval) = open.group.intervals.get_mut(number) {
                 interval.bytes += next.bytes;

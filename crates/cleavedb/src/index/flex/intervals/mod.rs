@@ -203,9 +203,9 @@ impl Shared {
         // A change that fails or is taken back has used its stamps up: what it put into the cache
         // is nobody's.
         let numbers = (view.state.last_group, &mut writer.last_stamp);
-        let space = &mut writer.space;
+        let (space, anchors) = (&mut writer.space, &view.source.anchors);
         let editor =
-            Editor::new(space, self.limits, &view.source.anchors, tombstone_bytes, numbers);
+            Editor::new(space, self.limits, &self.cache, anchors, tombstone_bytes, numbers);
         let mut applier = Applier {
             editor,
             judge: Judge {
@@ -216,7 +216,6 @@ impl Shared {
                 cancelled: work.cancelled,
             },
             listener,
-            cache: &self.cache,
             purpose: work.purpose,
             applied: Applied::default(),
         };

@@ -148,6 +148,11 @@ impl Run {
         self.starts.get(number).map(|start| self.record_at(*start))
     }
 
+    /// The bytes of the interval, as they lie in the space.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Figures of them.
     pub(crate) fn totals(&self) -> Totals {
         self.totals
