@@ -3,6 +3,7 @@
 //!
 //! Run by the one writer, whenever it likes; which segments are worth it is a pure function.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::base::entry::FileId;
@@ -22,8 +23,7 @@ pub(crate) struct Reclaimed {
     pub(crate) freed_bytes: u64,
     /// Bytes that were written again.
     pub(crate) moved_bytes: u64,
-    /// Segments whose owners did not tell of all that lives, so that all of the tree was walked
-    /// over.
+    /// Walks of all of the tree, where owners did not tell of all that lives.
     pub(crate) walks: u64,
 }
 
@@ -91,50 +91,60 @@ impl Space {
         self.check_open()?;
         let percent = self.context.limits.garbage_percent_max;
         let mut reclaimed = Reclaimed::default();
-        for id in victims(&self.closed_segments(), percent, moved_bytes_max) {
-            let Some(state) = self.segments.get(&id).cloned() else { continue };
-            let done = self.empty(id, &state, find, &mut reclaimed);
-            if done.is_err() {
-                self.roll_back();
-                return done.map(|()| reclaimed);
-            }
-            reclaimed.segments += 1;
-            reclaimed.freed_bytes += state.bytes;
+        let chosen: BTreeMap<FileId, SegmentState> =
+            victims(&self.closed_segments(), percent, moved_bytes_max)
+                .into_iter()
+                .filter_map(|id| Some((id, self.segments.get(&id)?.clone())))
+                .collect();
+        if let Err(error) = self.empty(&chosen, find, &mut reclaimed) {
+            self.roll_back();
+            return Err(error);
         }
+        reclaimed.segments = chosen.len() as u64;
+        reclaimed.freed_bytes = chosen.values().map(|state| state.bytes).sum();
         Ok(reclaimed)
     }
 
-    /// Moves all that lives in a segment.
+    /// Moves all that lives in these segments.
+    ///
+    /// All of them together: random writes leave something of nearly every owner in each segment,
+    /// so to empty one after the other would be to walk nearly all of the tree for each.
     fn empty(
         &mut self,
-        id: FileId,
-        state: &SegmentState,
+        chosen: &BTreeMap<FileId, SegmentState>,
         find: &dyn Fn(u64) -> Option<Range<u64>>,
         reclaimed: &mut Reclaimed,
     ) -> Result<()> {
-        for owner in state.segment.owners(Purpose::Collection)?.unwrap_or_default() {
+        let mut owners = BTreeSet::new();
+        for state in chosen.values() {
+            owners.extend(state.segment.owners(Purpose::Collection)?.unwrap_or_default());
+        }
+        for owner in owners {
             if let Some(range) = find(owner) {
                 let end = range.end.min(self.tree.length());
-                self.empty_range(id, range.start.min(end)..end, owner, reclaimed)?;
+                self.empty_range(chosen, range.start.min(end)..end, owner, reclaimed)?;
             }
         }
-        let change = self.changes.get(&id).copied().unwrap_or_default();
-        if state.live_bytes.saturating_add_signed(change) > 0 {
+        let is_left = |(id, state): (&FileId, &SegmentState)| {
+            let change = self.changes.get(id).copied().unwrap_or_default();
+            state.live_bytes.saturating_add_signed(change) > 0
+        };
+        if chosen.iter().any(is_left) {
             reclaimed.walks += 1;
-            self.empty_range(id, 0..self.tree.length(), 0, reclaimed)?;
+            self.empty_range(chosen, 0..self.tree.length(), 0, reclaimed)?;
         }
         Ok(())
     }
 
-    /// Moves what of a range lives in a segment.
+    /// Moves what of a range lives in these segments.
     fn empty_range(
         &mut self,
-        id: FileId,
+        chosen: &BTreeMap<FileId, SegmentState>,
         range: Range<u64>,
         owner: u64,
         reclaimed: &mut Reclaimed,
     ) -> Result<()> {
-        let is_there = |piece: &Placed| place_of(piece.extent.physical).0 == id;
+        let is_there = |piece: &Placed| chosen.contains_key(&place_of(piece.extent.physical).0);
         let pieces: Vec<Placed> = self.tree.walk(range)?.filter(is_there).collect();
         for piece in pieces {
             let bytes = self.read(piece.offset..piece.end(), Purpose::Collection)?;
@@ -142,7 +152,7 @@ impl Space {
             for extent in self.append(&bytes, owner, Purpose::Collection)? {
                 let (length, new) = (u64::from(extent.length), extent.physical);
                 self.tree.relocate(offset..offset + length, old, new)?;
-                *self.changes.entry(id).or_default() -= length.cast_signed();
+                *self.changes.entry(place_of(old).0).or_default() -= length.cast_signed();
                 *self.changes.entry(place_of(new).0).or_default() += length.cast_signed();
                 self.note(&Record::Moved { offset, length, old, new })?;
                 (offset, old) = (offset + length, old + length);
