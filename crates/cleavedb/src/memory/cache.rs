@@ -170,6 +170,11 @@ impl<V: Cached> BlockCache<V> {
         self.cache.insert(key, value);
     }
 
+    /// Counts a miss of a caller that reads past the cache.
+    pub(crate) fn count_miss(&self) {
+        self.misses.add(1);
+    }
+
     /// Puts in what nobody had to read.
     pub(crate) fn insert_uncounted(&self, key: BlockKey, value: V) {
         self.cache.insert(key, value);

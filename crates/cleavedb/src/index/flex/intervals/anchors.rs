@@ -23,6 +23,7 @@ use crate::base::entry::key_prefix;
 use crate::base::error::{Error, Result};
 use crate::base::limits::KEY_BYTES_MAX;
 use crate::base::sync::Arc;
+use crate::index::flex::intervals::tail::TailIndex;
 use crate::index::flex::tree::extent::Tag;
 
 /// Tag of the first byte of the range tombstones.
@@ -79,6 +80,8 @@ pub(super) struct Interval {
     pub(super) bytes: u64,
     /// Records behind those that are in order.
     pub(super) tail: u16,
+    /// Where these begin; `None` where there are none, or nobody knows.
+    pub(super) tail_index: Option<TailIndex>,
     /// About the fragments that it stands in; 0 where nobody has looked yet.
     pub(super) fragments: u16,
     /// Names its contents in the cache: others have another one.
@@ -115,7 +118,9 @@ impl Group {
             end
         });
         let ends = ends.collect();
-        Arc::new(Sealed { group: self, heads, ends })
+        let tails = self.intervals.iter().filter_map(|interval| interval.tail_index.as_ref());
+        let tail_bytes = tails.map(TailIndex::memory_bytes).sum();
+        Arc::new(Sealed { group: self, heads, ends, tail_bytes })
     }
 }
 
@@ -126,6 +131,8 @@ pub(super) struct Sealed {
     heads: Heads,
     /// Where each interval ends, counted from where the group begins.
     ends: Vec<u64>,
+    /// Bytes of memory that the indexes of tails take.
+    tail_bytes: usize,
 }
 
 impl Deref for Sealed {
@@ -316,6 +323,7 @@ impl Anchors {
         const FINDING_BYTES: usize = 2 * size_of::<u64>();
         self.len() * (size_of::<Interval>() + ANCHOR_BYTES + FINDING_BYTES)
             + self.groups.len() * (size_of::<Sealed>() + FINDING_BYTES)
+            + self.groups.iter().map(|group| group.tail_bytes).sum::<usize>()
     }
 
     /// Where in the space a group lies, and what was split off from it: their owner's bytes.

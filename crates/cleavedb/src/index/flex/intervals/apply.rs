@@ -27,6 +27,7 @@ use crate::index::flex::intervals::editor::Editor;
 use crate::index::flex::intervals::feed::{Feed, FeedCursor, Portion};
 use crate::index::flex::intervals::run::{Record, Run, RunBuilder, RunCursor};
 use crate::index::flex::intervals::state::Totals;
+use crate::index::flex::intervals::tail::TailIndex;
 use crate::index::stripes::{StripeRule, Survivors};
 use crate::index::{Listener, WorkReport};
 use crate::io::Purpose;
@@ -213,6 +214,7 @@ impl Applier<'_> {
         let Some((interval, range)) = self.editor.current() else { return Ok(()) };
         let mut interval = interval.clone();
         if builder.len() > 0 {
+            interval.tail_index = TailIndex::appended(&interval, &builder);
             interval.bytes += builder.bytes();
             interval.tail += builder.len() as u16;
             interval.fragments = fragments as u16 + 1;
@@ -293,7 +295,8 @@ impl Applier<'_> {
             return Ok(false);
         };
         let (mut interval, owner) = (interval.clone(), self.editor.owner());
-        (interval.bytes, interval.tail, interval.fragments) = (new.bytes(), 0, 1);
+        (interval.bytes, interval.fragments) = (new.bytes(), 1);
+        (interval.tail, interval.tail_index) = (0, None);
         let was_cached = self.is_cached();
         interval.stamp = self.editor.stamp();
         let tag = Mark::Interval(0).tag();
@@ -335,7 +338,7 @@ impl Applier<'_> {
             self.editor.space.update(place, bytes.unwrap_or_default(), owner)?;
         }
         let was_cached = self.is_cached();
-        (interval.bytes, interval.tail) = (new.bytes(), 0);
+        (interval.bytes, interval.tail, interval.tail_index) = (new.bytes(), 0, None);
         interval.fragments = (fragments + 2 * splices.len()) as u16;
         interval.stamp = self.editor.stamp();
         if was_cached {
@@ -465,7 +468,8 @@ impl Pieces {
         }
         let bytes = bytes.len() as u64;
         self.at += bytes;
-        self.done.push(Interval { anchor, bytes, tail: 0, fragments: 1, stamp });
+        let (tail, tail_index, fragments) = (0, None, 1);
+        self.done.push(Interval { anchor, bytes, tail, tail_index, fragments, stamp });
         self.last_key = self.key(records.end - 1).map(<[u8]>::to_vec);
         Ok(())
     }

@@ -5,15 +5,20 @@
 //! for. Stamps are counted from one in each life of an index, under a number of a file that no file
 //! has.
 //!
+//! What is missed once does not take the place of what is read often: as long as the cache is full,
+//! an interval with a tail is read whole and kept from its second miss on.
+//!
 //! What a change makes of contents that are there is put in with it, and nothing else. That is
 //! before the change is known to succeed, and harmless: no view but those that follow it knows the
 //! stamp, and a change that fails has used its stamps up.
 
 use std::sync::Arc as ValueArc;
 
+use crate::base::checksum::key_hash;
 use crate::base::entry::FileId;
 use crate::base::error::Result;
 use crate::base::sync::Arc;
+use crate::base::sync::figures::{AtomicBool, AtomicU32, Ordering};
 use crate::index::flex::intervals::run::Run;
 use crate::memory::cache_entry::Resident;
 use crate::table::{BlockCache, CacheEntry};
@@ -24,16 +29,36 @@ impl Resident for Run {
     }
 }
 
+/// Bytes of the cache for each interval that is remembered as missed: about an interval in it.
+const CACHE_BYTES_PER_MISSED: u64 = 8 << 10;
+
+/// Bounds of how many are remembered.
+const MISSED: (u64, u64) = (64, 1 << 18);
+
+/// The cache is asked whether it is full at every miss of this number.
+const LOOK_EVERY: u32 = 64;
+
 /// The intervals of one index in the cache.
 pub(super) struct IntervalCache {
     blocks: Arc<BlockCache>,
     namespace: FileId,
+    /// Hashes of anchors whose intervals were missed last.
+    missed: Box<[AtomicU32]>,
+    misses: AtomicU32,
+    is_full: AtomicBool,
 }
 
 impl IntervalCache {
     /// Those of an index that has this number.
     pub(super) fn new(blocks: &Arc<BlockCache>, namespace: FileId) -> Self {
-        Self { blocks: Arc::clone(blocks), namespace }
+        let slots = (blocks.capacity() / CACHE_BYTES_PER_MISSED).clamp(MISSED.0, MISSED.1);
+        Self {
+            blocks: Arc::clone(blocks),
+            namespace,
+            missed: (0..slots).map(|_| AtomicU32::new(0)).collect(),
+            misses: AtomicU32::new(0),
+            is_full: AtomicBool::new(false),
+        }
     }
 
     /// The run of a stamp, if it is there; work that asks so does not shape the cache.
@@ -44,6 +69,25 @@ impl IntervalCache {
     /// The run of a stamp, if it is there.
     pub(super) fn get(&self, stamp: u64) -> Option<ValueArc<Run>> {
         self.blocks.get(&(self.namespace, stamp))?.into_resident()
+    }
+
+    /// Whether an interval that is not there is worth what it takes to read it whole and keep it:
+    /// while there is room, and where it was missed before, not long ago.
+    pub(super) fn is_wanted(&self, anchor: &[u8]) -> bool {
+        if self.misses.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_EVERY) {
+            let is_full = self.blocks.bytes() >= self.blocks.capacity() / 8 * 7;
+            self.is_full.store(is_full, Ordering::Relaxed);
+        }
+        let hash = key_hash(anchor);
+        let (number, name) = (hash % self.missed.len().max(1) as u64, (hash >> 32) as u32);
+        let slot = self.missed.get(number as usize);
+        let was_missed = slot.is_some_and(|slot| slot.swap(name, Ordering::Relaxed) == name);
+        was_missed || !self.is_full.load(Ordering::Relaxed)
+    }
+
+    /// Counts a read past the cache as the miss that it is.
+    pub(super) fn count_miss(&self) {
+        self.blocks.count_miss();
     }
 
     /// Puts a run in that was read.

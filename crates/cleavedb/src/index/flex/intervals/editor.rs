@@ -297,7 +297,7 @@ impl<'a> Editor<'a> {
             let stamp = self.stamp();
             if let Some(interval) = open.group.intervals.get_mut(number) {
                 interval.bytes += next.bytes;
-                interval.fragments = 0;
+                (interval.fragments, interval.tail_index) = (0, None);
                 (interval.tail, interval.stamp) = (next.tail, stamp);
             }
             if next.tail > 0 {

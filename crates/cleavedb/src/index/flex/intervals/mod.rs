@@ -23,6 +23,7 @@ mod jobs;
 mod open;
 pub(crate) mod run;
 pub(crate) mod state;
+mod tail;
 mod view;
 
 use std::any::Any;

@@ -195,7 +195,14 @@ impl Contents {
                     contents.last_stamp += 1;
                     let (bytes, stamp) = (end - offset, contents.last_stamp);
                     let anchor = anchor.into();
-                    group.intervals.push(Interval { anchor, bytes, tail, fragments: 0, stamp });
+                    group.intervals.push(Interval {
+                        anchor,
+                        bytes,
+                        tail,
+                        tail_index: None,
+                        fragments: 0,
+                        stamp,
+                    });
                 }
             }
         }

@@ -103,7 +103,8 @@ pub(crate) struct Run {
     totals: Totals,
 }
 
-fn fingerprint(hash: u64) -> u16 {
+/// The bits of a key's hash that are kept of it.
+pub(super) fn fingerprint(hash: u64) -> u16 {
     (hash >> 48) as u16
 }
 

@@ -11,6 +11,7 @@ use crate::index::testing::{Entry, Recorder, VecCursor};
 
 mod defects;
 mod model;
+mod tails;
 mod write_through;
 
 /// Sizes so small that a few entries split everything.

@@ -9,6 +9,7 @@ use crate::base::cursor::BoxCursor;
 use crate::base::entry::{FileId, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::lookup::Lookup;
+use crate::base::marks::mark;
 use crate::base::names::FileKind;
 use crate::base::sync::Arc;
 use crate::base::tombstone::Fragments;
@@ -18,6 +19,7 @@ use crate::index::flex::intervals::cache::IntervalCache;
 use crate::index::flex::intervals::cursor::FlexCursor;
 use crate::index::flex::intervals::run::Run;
 use crate::index::flex::intervals::state::{FlexState, Totals};
+use crate::index::flex::intervals::tail::TailIndex;
 use crate::index::flex::space::{Pins, View};
 use crate::index::{
     CursorOptions, FileRecord, IndexSpace, IndexView, KeyLookup, LevelSpace, VerifySink,
@@ -68,6 +70,31 @@ impl Source {
         Ok(ValueArc::new(run))
     }
 
+    /// Answers a get past the cache, out of an interval that is not in it: the records of its tail
+    /// that may be of the key, then what stands before the tail; true when it is decided.
+    fn look_up(
+        &self,
+        found: &Found<'_>,
+        tail: &TailIndex,
+        (key, hash): (&[u8], u64),
+        lookup: &mut Lookup,
+    ) -> Result<bool> {
+        mark!("interval_read_in_part");
+        self.cache.count_miss();
+        let start = found.range().start;
+        let records = tail.records(found.interval.bytes, hash);
+        let records: Vec<_> = records.map(|part| start + part.start..start + part.end).collect();
+        if !records.is_empty() {
+            let bytes = self.space.read_many(&records, Purpose::Read)?.concat();
+            if self.decode(found, bytes)?.offer(key, hash, lookup) {
+                return Ok(true);
+            }
+        }
+        let mut read = self.space.read_many(&[start..start + tail.start()], Purpose::Read)?;
+        let run = self.decode(found, read.pop().unwrap_or_default())?;
+        Ok(run.offer(key, hash, lookup))
+    }
+
     /// What an interval holds, through the cache.
     fn load(&self, found: &Found<'_>, purpose: Purpose) -> Result<ValueArc<Run>> {
         self.cache.get_or_load(found.interval.stamp, || self.read(found, purpose))
@@ -109,13 +136,25 @@ impl FlexView {
 impl IndexView for FlexView {
     fn get(&self, key: &[u8], hash: u64, lookup: &mut Lookup) -> Result<()> {
         self.begin(key, lookup);
-        match self.source.anchors.find(key) {
-            Some(found) => {
-                let run = self.source.load(&found, Purpose::Read)?;
+        let Some(found) = self.source.anchors.find(key) else {
+            lookup.end_source();
+            return Ok(());
+        };
+        if let Some(tail) = &found.interval.tail_index {
+            let cache = &self.source.cache;
+            if let Some(run) = cache.get(found.interval.stamp) {
                 self.answer(&run, key, hash, lookup);
+                return Ok(());
             }
-            None => drop(lookup.end_source()),
+            if !cache.is_wanted(&found.interval.anchor) {
+                if !self.source.look_up(&found, tail, (key, hash), lookup)? {
+                    lookup.end_source();
+                }
+                return Ok(());
+            }
         }
+        let run = self.source.load(&found, Purpose::Read)?;
+        self.answer(&run, key, hash, lookup);
         Ok(())
     }
 
