@@ -146,7 +146,8 @@ proptest! {
         let world = World::new();
         let index = recover(&world, &[]);
         let first = keys(0..60).into_iter().zip(1..);
-        let mut model: Model = keys(0..60).into_iter().map(|key| (key, Some("old".into()))).collect();
+        let mut model: Model = Model::new();
+        model.extend(keys(0..60).into_iter().map(|key| (key, Some("old".into()))));
         flush(&index, first.map(|(key, seq)| put(&key, seq, "old")).collect(), vec![]);
         let (mut seq, mut views) = (100, Vec::new());
         for step in steps {
