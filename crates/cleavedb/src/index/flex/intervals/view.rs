@@ -3,6 +3,7 @@
 //! Plain values and pins that any thread may read. Invariant: V-1 whatever a view hands out holds
 //! the files that it reads.
 
+use std::slice;
 use std::sync::Arc as ValueArc;
 
 use crate::base::cursor::BoxCursor;
@@ -90,7 +91,8 @@ impl Source {
                 return Ok(true);
             }
         }
-        let mut read = self.space.read_many(&[start..start + tail.start()], Purpose::Read)?;
+        let in_order = start..start + tail.start();
+        let mut read = self.space.read_many(slice::from_ref(&in_order), Purpose::Read)?;
         let run = self.decode(found, read.pop().unwrap_or_default())?;
         Ok(run.offer(key, hash, lookup))
     }
