@@ -176,8 +176,7 @@ pub fn guards(seed: u64, seconds: u64) -> Check<String> {
 }
 
 /// Marks that no seed can promise, with what meets them instead.
-const MET_ELSEWHERE: [(&str, &str); 40] = [
-    ("interval_read_in_part", "caches are never full here; a property test of Flex fills one"),
+const MET_ELSEWHERE: [(&str, &str); 39] = [
     ("facts_file_unreadable", "damage is met by the next open here; a test of db damages one"),
     ("values_left_unordered", "damage is met by reads here; a test of db compacts over some"),
     ("map_entry_range_deleted_in_replay", "a naive index that flushes in replay; the crash family"),

@@ -64,6 +64,7 @@ pub fn tiny() -> Widths {
         replay_bytes_max: 64 << 10,
         manifest_bytes_max: 2 << 10,
         facts_bytes_max: 200,
+        block_cache_bytes_max: u64::MAX,
         block_bytes: 256,
         restart_interval: 4,
         table_bytes: 2 << 10,
@@ -206,6 +207,16 @@ impl Form {
                 form.index = IndexKind::Flex;
                 form.deltas = Deltas::Buckets;
                 form.widths.block_bytes = 64;
+            }),
+            Self::named("flex index, a cache that is always full", |form| {
+                form.index = IndexKind::Flex;
+                form.widths.block_cache_bytes_max = 0;
+            }),
+            Self::named("flex index, unified, a cache of four kilobytes", |form| {
+                form.index = IndexKind::Flex;
+                form.strategy = StrategyKind::Unified;
+                form.separate_at = Some(16);
+                form.widths.block_cache_bytes_max = 4 << 10;
             }),
         ]
     }
@@ -413,6 +424,7 @@ impl Form {
             replay_bytes_max: *random.pick(&[4 << 10, 16 << 10, 256 << 10]),
             manifest_bytes_max: *random.pick(&[1, 512, 2 << 10, 64 << 10]),
             facts_bytes_max: 200,
+            block_cache_bytes_max: u64::MAX,
             block_bytes: *random.pick(&[64, 256, 1024, 4096]),
             restart_interval: *random.pick(&[1, 2, 4, 16]),
             table_bytes: *random.pick(&[512, 2 << 10, 8 << 10]),
@@ -462,6 +474,7 @@ impl Form {
             split_percent: *random.pick(&[80, 80, 10, 90]),
             splits: random.chance(3, 4),
         };
+        form.widths.block_cache_bytes_max = *random.pick(&[u64::MAX, u64::MAX, 0, 4 << 10]);
         form
     }
 

@@ -31,6 +31,8 @@ pub struct Widths {
     /// Bytes of facts about value files in memory, and in the manifest, before they go to a file;
     /// [`u64::MAX`]: never.
     pub facts_bytes_max: u64,
+    /// Most bytes of the block cache, which otherwise takes what the others leave of the budget.
+    pub block_cache_bytes_max: u64,
     /// Bytes of an uncompressed data block.
     pub block_bytes: usize,
     /// Entries between restart points of a block.
@@ -103,6 +105,7 @@ impl Widths {
             replay_bytes_max: 512 << 20,
             manifest_bytes_max: 4 << 20,
             facts_bytes_max: (memory_budget / 32).clamp(64 << 10, 4 << 20),
+            block_cache_bytes_max: u64::MAX,
             block_bytes: 4096,
             restart_interval: 16,
             table_bytes: 32 << 20,

@@ -40,7 +40,8 @@ impl Engine {
         let taken = self.memtables_allotment() + self.tables.memory_bytes() + buffers + known;
         let both = budget.saturating_sub(taken);
         let blocks = both.saturating_sub(self.deltas.share_cache(both, budget));
-        self.blocks.set_capacity(blocks.max(budget / BLOCKS_BUDGET_PART));
+        let blocks = blocks.max(budget / BLOCKS_BUDGET_PART);
+        self.blocks.set_capacity(blocks.min(self.widths.block_cache_bytes_max));
     }
 
     /// What memtables take, and as much as may come before the next look.

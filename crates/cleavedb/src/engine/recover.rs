@@ -162,7 +162,7 @@ impl Engine {
         manifest: Option<Manifest>,
     ) -> Result<Arc<Self>> {
         let (obsolete, flushed) = (Arc::<ObsoleteFiles>::default(), state.engine.flushed_seq);
-        let (blocks, tables) = caches(&io, dir, uuid, &settings);
+        let (blocks, tables) = caches(&io, dir, uuid, (&settings, &widths));
         let how = (&settings, &widths, state.strategy);
         let value_context = value_context(&io, dir, uuid, how, (&blocks, &obsolete));
         let values = described_files(&value_context, &state)?;
@@ -482,10 +482,10 @@ fn caches(
     io: &Io,
     dir: &Path,
     uuid: [u8; 16],
-    settings: &Settings,
+    (settings, widths): (&Settings, &Widths),
 ) -> (Arc<BlockCache>, Arc<TableCache>) {
     let budget = settings.memory_budget;
-    let blocks = Arc::new(BlockCache::new(budget / 2));
+    let blocks = Arc::new(BlockCache::new((budget / 2).min(widths.block_cache_bytes_max)));
     let tables = Arc::new(TableCache::new(
         io,
         dir.to_owned(),

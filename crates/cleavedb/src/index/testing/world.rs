@@ -52,6 +52,7 @@ pub(crate) fn tiny_widths() -> Widths {
         replay_bytes_max: 1 << 16,
         manifest_bytes_max: 1 << 16,
         facts_bytes_max: 64 << 10,
+        block_cache_bytes_max: u64::MAX,
         block_bytes: 64,
         restart_interval: 2,
         table_bytes: 600,
