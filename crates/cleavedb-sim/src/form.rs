@@ -82,6 +82,15 @@ pub fn tiny() -> Widths {
     }
 }
 
+/// Widths of the delta store, drawn.
+fn drawn_deltas(random: &mut Random) -> DeltaWidths {
+    DeltaWidths {
+        cache_bytes: *random.pick(&[None, None, Some(0), Some(4 << 10)]),
+        split_percent: *random.pick(&[80, 80, 10, 90]),
+        splits: random.chance(3, 4),
+    }
+}
+
 impl Form {
     /// The form all others differ from in a few points.
     #[must_use]
@@ -469,11 +478,7 @@ impl Form {
         if random.chance(1, 3) {
             form.index = IndexKind::Flex;
         }
-        form.widths.deltas = DeltaWidths {
-            cache_bytes: *random.pick(&[None, None, Some(0), Some(4 << 10)]),
-            split_percent: *random.pick(&[80, 80, 10, 90]),
-            splits: random.chance(3, 4),
-        };
+        form.widths.deltas = drawn_deltas(random);
         form.widths.block_cache_bytes_max = *random.pick(&[u64::MAX, u64::MAX, 0, 4 << 10]);
         form
     }
