@@ -1,5 +1,6 @@
 //! The background sync's clock: one thread that sleeps for the sync interval and queues
-//! housekeeping, so that a buffered write waits no longer than that for its sync.
+//! housekeeping, so that a buffered write waits no longer than that for its sync; and background
+//! work that reads, not writes, have made due.
 
 use crate::base::error::{Error, Result};
 use crate::base::sync::atomic::Ordering;
@@ -36,7 +37,8 @@ impl Engine {
                     engine.schedule_housekeeping();
                 }
                 let visible = engine.visible.load(Ordering::Acquire);
-                if !*stopped && engine.gc.is_quiet_since_last_look(visible) {
+                let is_quiet = engine.gc.is_quiet_since_last_look(visible);
+                if !*stopped && (is_quiet || engine.reads_want_work()) {
                     engine.schedule();
                 }
             }
@@ -53,6 +55,12 @@ impl Engine {
             || self.gc.files_waiting() > 0
             || self.reserve.is_given_up()
             || self.is_out_of_space()
+    }
+
+    /// Whether reads have left an index something to do: no write tells of it.
+    fn reads_want_work(&self) -> bool {
+        let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();
+        keyspaces.iter().any(|keyspace| keyspace.index.reads_want_work())
     }
 
     /// Stops the timer and waits for it.

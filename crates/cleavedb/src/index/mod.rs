@@ -353,6 +353,10 @@ pub(crate) trait OrderedIndex: Send + Sync {
     fn compaction_done(&self, ticket: u64) -> bool;
     /// How far behind background work is.
     fn backlog(&self) -> Backlog;
+    /// Whether reads have left work that is worth a job, which nobody else tells of.
+    fn reads_want_work(&self) -> bool {
+        false
+    }
     /// The whole state as sections, for a fresh manifest.
     fn snapshot_sections(&self) -> Vec<Section>;
     /// Lowest seq that must be replayed from the log although it is flushed; 0 for none. (The LSM

@@ -99,6 +99,10 @@ impl OrderedIndex for BucketedIndex {
         self.index.backlog()
     }
 
+    fn reads_want_work(&self) -> bool {
+        self.index.reads_want_work()
+    }
+
     fn snapshot_sections(&self) -> Vec<Section> {
         self.index.snapshot_sections()
     }

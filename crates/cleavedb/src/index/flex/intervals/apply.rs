@@ -102,6 +102,8 @@ pub(super) struct Applier<'a> {
     pub(super) listener: &'a mut dyn Listener,
     pub(super) purpose: Purpose,
     pub(super) applied: Applied,
+    /// Whether what is looked at is written in one piece, be it in order or not.
+    pub(super) is_gathering: bool,
 }
 
 /// Bytes of one interval that are replaced by others.
@@ -141,6 +143,21 @@ impl Applier<'_> {
         let end = self.editor.bound().map(<[u8]>::to_vec);
         let nothing = Box::new(MergingCursor::new(Vec::new()));
         self.rewrite(nothing, &Portion::default(), end.as_deref())
+    }
+
+    /// Writes an interval anew in one piece, if it is there still and stands in many.
+    pub(super) fn gather(&mut self, anchor: &[u8]) -> Result<()> {
+        self.editor.seek(anchor)?;
+        let Some((interval, range)) = self.editor.current() else { return Ok(()) };
+        let fragments_min = self.editor.limits.gathered_fragments_min;
+        if *interval.anchor != *anchor || self.fragments(interval, range)? < fragments_min {
+            return Ok(());
+        }
+        mark!("interval_gathered");
+        self.is_gathering = true;
+        let done = self.tidy(anchor);
+        self.is_gathering = false;
+        done
     }
 
     /// Fragments of an interval: as it remembers, or counted up to one too many.
@@ -317,7 +334,10 @@ impl Applier<'_> {
         let limits = self.editor.limits;
         let Some((interval, range)) = self.editor.current() else { return Ok(new.len() == 0) };
         let (mut interval, owner) = (interval.clone(), self.editor.owner());
-        let is_fit = old.is_sorted() && new.len() > 0 && new.bytes() <= limits.interval_bytes_max;
+        let is_fit = !self.is_gathering
+            && old.is_sorted()
+            && new.len() > 0
+            && new.bytes() <= limits.interval_bytes_max;
         if !is_fit {
             return Ok(false);
         }

@@ -95,6 +95,7 @@ impl FlexCursor {
         self.ahead.clear();
         for (found, run) in list.iter().zip(source.read_many(&list, self.purpose)?) {
             if self.fill_cache {
+                source.note(found)?;
                 source.cache.insert(found.interval.stamp, &run);
             }
             self.ahead.push_back(((found.group, found.number), run));

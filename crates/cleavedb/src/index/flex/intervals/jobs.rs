@@ -1,5 +1,6 @@
 //! Work in the background: segments of much garbage are emptied, the tree is written so that the
-//! log begins anew, what range tombstones cover is taken out, and ranges are tidied on demand.
+//! log begins anew, what range tombstones cover is taken out, what reads found in fragments is
+//! written in one piece, and ranges are tidied on demand.
 //!
 //! A job takes as long as a flush may have to wait for it: it does a part, and is picked again.
 //! What is due is decided from figures that the last installed change left. Invariants: J-1 one job
@@ -11,15 +12,15 @@ use std::sync::Arc as ValueArc;
 
 use crate::base::entry::Seq;
 use crate::base::error::Result;
-use crate::base::sync::Arc;
+use crate::base::sync::{Arc, MutexGuard};
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use crate::index::flex::intervals::anchors::Anchors;
-use crate::index::flex::intervals::apply::Applied;
+use crate::index::flex::intervals::apply::{Applied, Applier};
 use crate::index::flex::intervals::view::FlexView;
-use crate::index::flex::intervals::{FlexChange, Next, Shared, Work};
+use crate::index::flex::intervals::{FlexChange, Next, Shared, Work, Writer};
 use crate::index::flex::space::{Prepared as PreparedSpace, Space};
 use crate::index::stripes::surviving_tombstones;
-use crate::index::{Backlog, IndexJob, JobContext, KeyRange, Prepared, WorkReport};
+use crate::index::{Backlog, IndexJob, JobContext, KeyRange, Listener, Prepared, WorkReport};
 use crate::io::Purpose;
 
 /// Figures of a space that decide what is due.
@@ -73,6 +74,8 @@ pub(super) enum Done {
     Part(u64, Option<Vec<u8>>),
     /// Range tombstones were applied, or had to stay all of them.
     Tombstones(bool),
+    /// What reads had found in fragments stands in one piece.
+    Gathered,
 }
 
 impl Plans {
@@ -96,11 +99,11 @@ impl Plans {
         self.reclaim_waits = match done {
             Done::Reclaim(is_gain) => !is_gain,
             Done::Checkpoint => self.reclaim_waits,
-            Done::Flush | Done::Part(..) | Done::Tombstones(_) => false,
+            Done::Flush | Done::Part(..) | Done::Tombstones(_) | Done::Gathered => false,
         };
         match done {
             Done::Flush => self.tombstones_wait = false,
-            Done::Checkpoint | Done::Reclaim(_) => {}
+            Done::Checkpoint | Done::Reclaim(_) | Done::Gathered => {}
             Done::Tombstones(wait) => self.tombstones_wait = *wait,
             Done::Part(ticket, next) => {
                 let is_it = |request: &&mut Request| request.ticket == *ticket;
@@ -146,7 +149,7 @@ impl Plans {
         if garbage_bytes == 0 { 0.0 } else { garbage_bytes as f64 / most.max(1.0) }
     }
 
-    fn choose(&self, view: &FlexView) -> Option<(Task, f64)> {
+    fn choose(&self, view: &FlexView, reads_want: bool) -> Option<(Task, f64)> {
         let garbage = self.garbage_score();
         if self.figures.is_checkpoint_due {
             return Some((Task::Checkpoint, garbage.max(2.0)));
@@ -158,7 +161,11 @@ impl Plans {
             return Some((Task::Tidy(request.ticket, request.range.clone()), 1.0));
         }
         let is_due = !view.tombstones.is_empty() && !self.tombstones_wait;
-        is_due.then_some((Task::Tombstones, 1.0))
+        match (is_due, reads_want) {
+            (true, _) => Some((Task::Tombstones, 1.0)),
+            (_, true) => Some((Task::Gather, 1.0)),
+            _ => None,
+        }
     }
 }
 
@@ -169,6 +176,7 @@ enum Task {
     Checkpoint,
     Tidy(u64, KeyRange),
     Tombstones,
+    Gather,
 }
 
 /// Keeps other jobs of the index from being picked.
@@ -187,7 +195,7 @@ pub(super) fn pick(shared: &Arc<Shared>) -> Option<Box<dyn IndexJob>> {
     if plans.is_picked {
         return None;
     }
-    let (task, score) = plans.choose(&view)?;
+    let (task, score) = plans.choose(&view, shared.gathering.is_due())?;
     plans.is_picked = true;
     let picked = Arc::new(Picked(Arc::clone(shared)));
     Some(Box::new(FlexJob { shared: Arc::clone(shared), task, score, picked }))
@@ -268,6 +276,7 @@ impl IndexJob for FlexJob {
                 self.sweep(context, &range, "manual", |next, _| Done::Part(ticket, next))
             }
             Task::Tombstones => self.apply_tombstones(context),
+            Task::Gather => self.gather(context),
         }
     }
 }
@@ -275,7 +284,7 @@ impl IndexJob for FlexJob {
 impl FlexJob {
     fn prepared(
         &self,
-        writer: crate::base::sync::MutexGuard<'_, super::Writer>,
+        writer: MutexGuard<'_, Writer>,
         next: Next,
         done: Done,
         report: WorkReport,
@@ -354,7 +363,7 @@ impl FlexJob {
         reason: &str,
         done: impl FnOnce(Option<Vec<u8>>, bool) -> Done,
     ) -> Result<Prepared> {
-        let mut writer = self.shared.wait_for_writer();
+        let writer = self.shared.wait_for_writer();
         let view = self.shared.current();
         let stretch = Stretch::of(&view.source.anchors, range, self.shared.limits.job_bytes_max);
         let mut listener = context.listeners.listener(self.shared.context.keyspace);
@@ -367,6 +376,37 @@ impl FlexJob {
             &mut *listener,
         );
         let is_same = kept == before;
+        let end =
+            stretch.end.filter(|next| range.end.as_deref().is_none_or(|end| next.as_slice() < end));
+        let told = (reason, done(end, is_same));
+        self.look_at(context, (writer, &view), listener, kept, told, |applier| {
+            stretch.anchors.iter().try_for_each(|anchor| applier.tidy(anchor))
+        })
+    }
+
+    /// Writes what reads found in many fragments in one piece.
+    fn gather(&self, context: &JobContext) -> Result<Prepared> {
+        let writer = self.shared.wait_for_writer();
+        let view = self.shared.current();
+        let anchors = self.shared.gathering.take();
+        let listener = context.listeners.listener(self.shared.context.keyspace);
+        let kept = view.tombstones.tombstones();
+        let told = ("read in fragments", Done::Gathered);
+        self.look_at(context, (writer, &view), listener, kept, told, |applier| {
+            anchors.iter().try_for_each(|anchor| applier.gather(anchor))
+        })
+    }
+
+    /// Looks at intervals, each with all that it holds in sight, nothing coming in.
+    fn look_at(
+        &self,
+        context: &JobContext,
+        (mut writer, view): (MutexGuard<'_, Writer>, &FlexView),
+        mut listener: Box<dyn Listener>,
+        kept: Vec<RangeTombstone>,
+        (reason, done): (&str, Done),
+        run: impl FnOnce(&mut Applier<'_>) -> Result<()>,
+    ) -> Result<Prepared> {
         let work = Work {
             entries: None,
             tombstones: &view.tombstones,
@@ -377,14 +417,8 @@ impl FlexJob {
             purpose: Purpose::Compaction,
             largest_seq: 0,
         };
-        let (next, applied) =
-            self.shared.prepare(&mut writer, &view, work, &mut *listener, |applier| {
-                stretch.anchors.iter().try_for_each(|anchor| applier.tidy(anchor))
-            })?;
-        let end =
-            stretch.end.filter(|next| range.end.as_deref().is_none_or(|end| next.as_slice() < end));
+        let (next, applied) = self.shared.prepare(&mut writer, view, work, &mut *listener, run)?;
         let report = applied.report("compaction", reason);
-        let done = done(end, is_same);
         let picked = Some(Arc::clone(&self.picked));
         let change = self.shared.hand_over(writer, next, done, picked);
         let facts = listener.finish()?;

@@ -19,6 +19,7 @@ mod cache;
 mod cursor;
 mod editor;
 mod feed;
+mod gathering;
 mod jobs;
 mod open;
 pub(crate) mod run;
@@ -39,6 +40,7 @@ use crate::index::flex::intervals::apply::{Applied, Applier, Judge};
 use crate::index::flex::intervals::cache::IntervalCache;
 use crate::index::flex::intervals::editor::Editor;
 use crate::index::flex::intervals::feed::Feed;
+use crate::index::flex::intervals::gathering::Gathering;
 use crate::index::flex::intervals::jobs::Plans;
 use crate::index::flex::intervals::state::{FlexState, encode_tombstones};
 use crate::index::flex::intervals::view::{FlexView, Source};
@@ -61,6 +63,10 @@ pub(crate) struct FlexLimits {
     pub(crate) tail_records_max: u16,
     /// Fragments of an interval from which it is written anew: what a read fetches.
     pub(crate) fragments_max: usize,
+    /// Fragments from which an interval that was read past the cache is written in one piece.
+    pub(crate) gathered_fragments_min: usize,
+    /// Bytes of such intervals from which a job is worth its syncs.
+    pub(crate) gathered_bytes_min: u64,
     /// Intervals of a group.
     pub(crate) group_intervals_max: usize,
     /// Bytes of live data that a job moves, or of intervals that it looks at: how long a flush may
@@ -70,11 +76,14 @@ pub(crate) struct FlexLimits {
 
 impl FlexLimits {
     /// What a database uses. An interval is a block and a half of the device: a read of a whole one
-    /// is two or three. Fifteen appends before the interval is written anew, as in the paper.
+    /// is two or three. Fifteen appends before the interval is written anew, as in the paper; five
+    /// fragments if it is read, which is about what costs as much to read again as to write once.
     pub(crate) const USUAL: Self = Self {
         interval_bytes_max: 6 << 10,
         tail_records_max: 15,
         fragments_max: 16,
+        gathered_fragments_min: 5,
+        gathered_bytes_min: 1 << 20,
         group_intervals_max: 64,
         job_bytes_max: 16 << 20,
     };
@@ -90,6 +99,7 @@ struct Shared {
     context: IndexContext,
     limits: FlexLimits,
     cache: Arc<IntervalCache>,
+    gathering: Arc<Gathering>,
     writer: Mutex<Writer>,
     /// Told when the space is nobody's any more.
     released: Condvar,
@@ -219,6 +229,7 @@ impl Shared {
             listener,
             purpose: work.purpose,
             applied: Applied::default(),
+            is_gathering: false,
         };
         if let Some(entries) = work.entries {
             applier.apply(&Arc::new(Mutex::new(Feed::new(entries)?)))?;
@@ -317,6 +328,7 @@ impl OrderedIndex for FlexIndex {
             source: Arc::new(Source {
                 space: writer.space.view(),
                 cache: Arc::clone(&self.shared.cache),
+                gathering: Arc::clone(&self.shared.gathering),
                 anchors: next.anchors,
             }),
             pins: writer.space.pins(),
@@ -345,6 +357,10 @@ impl OrderedIndex for FlexIndex {
 
     fn backlog(&self) -> Backlog {
         self.shared.plans.lock().backlog()
+    }
+
+    fn reads_want_work(&self) -> bool {
+        self.shared.gathering.is_due()
     }
 
     fn snapshot_sections(&self) -> Vec<Section> {

@@ -13,6 +13,7 @@ use crate::base::widths::Widths;
 use crate::index::context::IndexContext;
 use crate::index::flex::intervals::anchors::{Anchors, Directory, Group, Interval, Mark, Sealed};
 use crate::index::flex::intervals::cache::IntervalCache;
+use crate::index::flex::intervals::gathering::Gathering;
 use crate::index::flex::intervals::jobs::{Figures, Plans};
 use crate::index::flex::intervals::state::{FlexState, decode_tombstones};
 use crate::index::flex::intervals::view::{FlexView, Source};
@@ -61,6 +62,8 @@ impl FlexSizes {
                 interval_bytes_max: block_bytes.max(64) * 3 / 2,
                 tail_records_max: 5,
                 fragments_max: 6,
+                gathered_fragments_min: 3,
+                gathered_bytes_min: 0,
                 group_intervals_max: 4,
                 job_bytes_max: widths.table_bytes,
             },
@@ -110,10 +113,12 @@ impl FlexIndex {
             return Err(Error::corruption("a Flex section names too few groups"));
         }
         let cache = Arc::new(IntervalCache::new(context.tables.blocks(), context.file_ids.next()));
+        let gathering = Arc::new(Gathering::new(sizes.intervals));
         let view = FlexView {
             source: Arc::new(Source {
                 space: space.view(),
                 cache: Arc::clone(&cache),
+                gathering: Arc::clone(&gathering),
                 anchors: Arc::new(contents.anchors),
             }),
             pins: space.pins(),
@@ -128,6 +133,7 @@ impl FlexIndex {
                 context,
                 limits: sizes.intervals,
                 cache,
+                gathering,
                 writer: Mutex::new(Writer { space, is_taken: false, last_stamp }),
                 released: Condvar::new(),
                 current: RwLock::new(Arc::new(view)),

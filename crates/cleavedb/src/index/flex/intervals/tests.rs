@@ -10,6 +10,7 @@ use crate::index::testing::world::{Findings, World, entries_of, get, job_context
 use crate::index::testing::{Entry, Recorder, VecCursor};
 
 mod defects;
+mod gathering;
 mod model;
 mod tails;
 mod write_through;
@@ -20,6 +21,8 @@ pub(super) const TINY: FlexSizes = FlexSizes {
         interval_bytes_max: 160,
         tail_records_max: 4,
         fragments_max: 6,
+        gathered_fragments_min: 2,
+        gathered_bytes_min: 0,
         group_intervals_max: 4,
         job_bytes_max: 600,
     },

@@ -18,6 +18,7 @@ use crate::index::flex::intervals::anchors::{Anchors, Found};
 use crate::index::flex::intervals::apply::check_keys;
 use crate::index::flex::intervals::cache::IntervalCache;
 use crate::index::flex::intervals::cursor::FlexCursor;
+use crate::index::flex::intervals::gathering::Gathering;
 use crate::index::flex::intervals::run::Run;
 use crate::index::flex::intervals::state::{FlexState, Totals};
 use crate::index::flex::intervals::tail::TailIndex;
@@ -31,6 +32,7 @@ use crate::io::Purpose;
 pub(super) struct Source {
     pub(super) space: View,
     pub(super) cache: Arc<IntervalCache>,
+    pub(super) gathering: Arc<Gathering>,
     pub(super) anchors: Arc<Anchors>,
 }
 
@@ -59,6 +61,14 @@ impl Source {
         let ranges: Vec<_> = list.iter().map(Found::range).collect();
         let read = self.space.read_many(&ranges, purpose)?;
         list.iter().zip(read).map(|(found, bytes)| self.decode(found, bytes)).collect()
+    }
+
+    /// Notes an interval that was fetched in many fragments, so that it is written in one piece.
+    pub(super) fn note(&self, found: &Found<'_>) -> Result<()> {
+        if self.gathering.may_be_wanted(found) {
+            self.gathering.note(found, self.space.fragments(found.range())?);
+        }
+        Ok(())
     }
 
     /// The bytes of an interval; its keys must be its own.
@@ -99,7 +109,10 @@ impl Source {
 
     /// What an interval holds, through the cache.
     fn load(&self, found: &Found<'_>, purpose: Purpose) -> Result<ValueArc<Run>> {
-        self.cache.get_or_load(found.interval.stamp, || self.read(found, purpose))
+        self.cache.get_or_load(found.interval.stamp, || {
+            self.note(found)?;
+            self.read(found, purpose)
+        })
     }
 }
 
@@ -181,6 +194,7 @@ impl IndexView for FlexView {
         // All fragments of all intervals that are missing, together.
         let mut read = Vec::with_capacity(missing.len());
         for (found, run) in missing.iter().zip(self.source.read_many(&missing, Purpose::Read)?) {
+            self.source.note(found)?;
             self.source.cache.insert(found.interval.stamp, &run);
             read.push((found.offset, run));
         }

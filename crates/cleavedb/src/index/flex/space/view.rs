@@ -33,6 +33,11 @@ impl View {
         &self.tree
     }
 
+    /// In how many pieces a range stands.
+    pub(crate) fn fragments(&self, range: Range<u64>) -> Result<usize> {
+        Ok(runs(&self.tree, range)?.len())
+    }
+
     /// The bytes of a range.
     #[cfg(test)]
     pub(crate) fn read(&self, range: Range<u64>, purpose: Purpose) -> Result<Vec<u8>> {

@@ -1,0 +1,134 @@
+//! Intervals that reads fetched in many fragments are written in one piece, whatever else happens
+//! to them meanwhile; what nobody reads, or reads out of the cache, is left as it is.
+
+use super::*;
+use crate::base::checksum::key_hash;
+use crate::base::lookup::Lookup;
+use crate::index::KeyLookup;
+
+/// With room for a few appends to each interval.
+const ROOMY: FlexSizes = FlexSizes {
+    intervals: FlexLimits {
+        interval_bytes_max: 600,
+        tail_records_max: 6,
+        fragments_max: 8,
+        gathered_fragments_min: 3,
+        ..TINY.intervals
+    },
+    ..TINY
+};
+
+fn recover(world: &World, sections: &[Section]) -> Arc<FlexIndex> {
+    FlexIndex::recover(world.context(), &ROOMY, sections).unwrap()
+}
+
+const JOB: &str = "compaction: read in fragments";
+
+/// An index of sixty records, and behind one of them so many appends. Nothing is in the cache.
+fn appended(appends: u64) -> (World, Arc<FlexIndex>) {
+    let world = World::new();
+    let index = recover(&world, &[]);
+    let entries = keys(0..60).iter().zip(1..).map(|(key, seq)| put(key, seq, "old")).collect();
+    flush(&index, entries, vec![]);
+    for seq in 100..100 + appends {
+        flush(&index, vec![put("key00010", seq, &format!("v{seq}"))], vec![]);
+    }
+    (world, index)
+}
+
+/// Pieces that the interval of a key stands in.
+fn fragments(index: &FlexIndex, key: &str) -> usize {
+    let view = index.shared.current();
+    let found = view.source.anchors.find(key.as_bytes()).unwrap();
+    view.source.space.fragments(found.range()).unwrap()
+}
+
+fn scan(index: &FlexIndex) -> Vec<Entry> {
+    entries_of(&*index.view(), KeyRange::default())
+}
+
+#[test]
+fn what_a_read_fetched_in_fragments_is_written_in_one_piece() {
+    for reads in ["get", "multi_get", "scan"] {
+        let (world, index) = appended(3);
+        assert_eq!(fragments(&index, "key00010"), 4);
+        assert!(!index.reads_want_work() && index.pick_job().is_none());
+        match reads {
+            "get" => drop(get(&*index.view(), b"key00010", SEQ_MAX).unwrap()),
+            "scan" => drop(scan(&index)),
+            _ => {
+                let (key, hash) = (&b"key00010"[..], key_hash(b"key00010"));
+                let key = KeyLookup { key, hash, lookup: Lookup::new(SEQ_MAX) };
+                index.view().multi_get(&mut [key]).unwrap();
+            }
+        }
+        assert!(index.reads_want_work(), "{reads}");
+        assert_eq!(work(&index, &[], 9), [JOB], "{reads}");
+        assert_eq!(fragments(&index, "key00010"), 1);
+        assert!(!index.reads_want_work());
+        assert_eq!(get(&*index.view(), b"key00010", SEQ_MAX).unwrap().unwrap(), b"v102");
+        assert_eq!(scan(&index).len(), 60, "older versions are gone");
+        verify(&*index.view());
+        let again = recover(&world, &index.snapshot_sections());
+        assert_eq!(scan(&again), scan(&index));
+    }
+}
+
+#[test]
+fn few_fragments_and_what_is_in_the_cache_are_left_alone() {
+    let (_world, index) = appended(1);
+    assert_eq!((fragments(&index, "key00010"), scan(&index).len()), (2, 61));
+    assert!(!index.reads_want_work(), "few fragments");
+    // The interval is in the cache now, and what is appended goes there, too.
+    for seq in 200..203 {
+        flush(&index, vec![put("key00010", seq, "more")], vec![]);
+    }
+    assert!(fragments(&index, "key00010") >= 3);
+    assert_eq!(get(&*index.view(), b"key00010", SEQ_MAX).unwrap().unwrap(), b"more");
+    assert!(!index.reads_want_work(), "nothing was fetched");
+}
+
+#[test]
+fn what_snapshots_see_is_kept() {
+    let (_world, index) = appended(3);
+    let before = scan(&index);
+    let view = index.view();
+    assert_eq!(work(&index, &[101, 102], 9), [JOB]);
+    assert_eq!(fragments(&index, "key00010"), 1);
+    for (snapshot, value) in [(101, "v101"), (102, "v102"), (SEQ_MAX, "v102")] {
+        let found = get(&*index.view(), b"key00010", snapshot).unwrap().unwrap();
+        assert_eq!(found, value.as_bytes());
+    }
+    assert_eq!(entries_of(&*view, KeyRange::default()), before, "older views see what they saw");
+}
+
+#[test]
+fn what_a_flush_wrote_in_one_piece_meanwhile_is_not_written_again() {
+    let (_world, index) = appended(3);
+    scan(&index);
+    let all = keys(0..60).iter().zip(300..).map(|(key, seq)| put(key, seq, "all of it")).collect();
+    flush(&index, all, vec![]);
+    let before = (scan(&index), index.shared.current().state.space);
+    assert_eq!(fragments(&index, "key00010"), 1);
+    let mut job = index.pick_job().unwrap();
+    let prepared = job.run(&job_context(&[])).unwrap();
+    assert_eq!(prepared.report.bytes_written, 0);
+    index.install(prepared.change).unwrap();
+    assert_eq!(scan(&index), before.0);
+}
+
+#[test]
+fn a_job_that_is_dropped_changes_nothing_and_the_next_read_asks_again() {
+    let (world, index) = appended(3);
+    let before = scan(&index);
+    let mut job = index.pick_job().unwrap();
+    drop(job.run(&job_context(&[])).unwrap());
+    drop(job);
+    assert_eq!((fragments(&index, "key00010"), scan(&index)), (4, before));
+    assert!(!index.reads_want_work(), "in the cache by now");
+    let again = recover(&world, &index.snapshot_sections());
+    scan(&again);
+    assert_eq!(work(&again, &[], 9).last().map(String::as_str), Some(JOB));
+    assert_eq!(fragments(&again, "key00010"), 1);
+    verify(&*again.view());
+}
