@@ -236,13 +236,14 @@ impl Applier<'_> {
             interval.tail += builder.len() as u16;
             interval.fragments = fragments as u16 + 1;
             let cached = self.editor.cache.peek(interval.stamp);
+            let before = interval.stamp;
             interval.stamp = self.editor.stamp();
             let owner = self.editor.owner();
             self.editor.space.insert(range.end, builder.encoded(), owner)?;
             if let Some(run) = cached {
                 mark!("cached_interval_appended");
                 let bytes = [run.bytes(), builder.encoded()].concat();
-                self.editor.cache.write_through(interval.stamp, bytes)?;
+                self.editor.write_through(before, interval.stamp, bytes)?;
             }
             self.applied.bytes_written += builder.bytes();
         }
@@ -292,7 +293,8 @@ impl Applier<'_> {
             let bytes = self.editor.current().map_or(0, |(interval, _)| interval.bytes);
             let cached_max = CACHED_INTERVALS * self.editor.limits.interval_bytes_max.max(bytes);
             let is_few = pieces.done.is_empty() && pieces.pending.bytes() <= cached_max;
-            pieces.is_cached = is_few && self.is_cached();
+            let in_cache = self.editor.current().map(|(interval, _)| interval.stamp);
+            pieces.in_cache = in_cache.filter(|_| is_few && self.is_cached());
             pieces.write(&mut self.editor, true)?;
             // The old bytes stand behind the new ones.
             self.editor.space.collapse(pieces.at..pieces.at + bytes)?;
@@ -315,12 +317,13 @@ impl Applier<'_> {
         (interval.bytes, interval.fragments) = (new.bytes(), 1);
         (interval.tail, interval.tail_index) = (0, None);
         let was_cached = self.is_cached();
+        let before = interval.stamp;
         interval.stamp = self.editor.stamp();
         let tag = Mark::Interval(0).tag();
         self.editor.space.update_tagged(range, new.encoded(), owner, tag)?;
         if was_cached {
             mark!("cached_interval_rewritten");
-            self.editor.cache.write_through(interval.stamp, new.encoded().to_vec())?;
+            self.editor.write_through(before, interval.stamp, new.encoded().to_vec())?;
         }
         self.applied.bytes_written += new.bytes();
         self.applied.rewritten += 1;
@@ -360,9 +363,10 @@ impl Applier<'_> {
         let was_cached = self.is_cached();
         (interval.bytes, interval.tail, interval.tail_index) = (new.bytes(), 0, None);
         interval.fragments = (fragments + 2 * splices.len()) as u16;
+        let before = interval.stamp;
         interval.stamp = self.editor.stamp();
         if was_cached {
-            self.editor.cache.write_through(interval.stamp, new.encoded().to_vec())?;
+            self.editor.write_through(before, interval.stamp, new.encoded().to_vec())?;
         }
         self.applied.bytes_written += bytes;
         self.applied.edited += 1;
@@ -439,8 +443,8 @@ struct Pieces {
     at: u64,
     /// Last key that was written.
     last_key: Option<Vec<u8>>,
-    /// Whether what is written goes into the cache as well.
-    is_cached: bool,
+    /// Stamp of what they replace, if that is in the cache: they go there as well.
+    in_cache: Option<u64>,
 }
 
 impl Pieces {
@@ -482,9 +486,9 @@ impl Pieces {
         let (stamp, owner) = (editor.stamp(), editor.owner());
         let tag = Mark::Interval(0).tag();
         editor.space.update_tagged(self.at..self.at, bytes, owner, tag)?;
-        if self.is_cached {
+        if let Some(before) = self.in_cache {
             mark!("cached_interval_split");
-            editor.cache.write_through(stamp, bytes.to_vec())?;
+            editor.write_through(before, stamp, bytes.to_vec())?;
         }
         let bytes = bytes.len() as u64;
         self.at += bytes;

@@ -10,7 +10,8 @@
 //!
 //! What a change makes of contents that are there is put in with it, and nothing else. That is
 //! before the change is known to succeed, and harmless: no view but those that follow it knows the
-//! stamp, and a change that fails has used its stamps up.
+//! stamp, and a change that fails has used its stamps up. Once it is in force, what was there
+//! before goes.
 
 use std::sync::Arc as ValueArc;
 
@@ -103,6 +104,21 @@ impl IntervalCache {
         let run: ValueArc<dyn Resident> = ValueArc::new(Run::decode(bytes)?);
         self.blocks.insert_uncounted((self.namespace, stamp), CacheEntry::Resident(run));
         Ok(())
+    }
+
+    /// What was written through is in force: what it took the place of, which no new view asks for,
+    /// goes at once, and leaves its rank in the cache to what came. Else the contents that were
+    /// read most would stay longest once they are nobody's.
+    pub(super) fn carry(&self, carried: &[(u64, u64)]) {
+        for (old, new) in carried {
+            let (old, new) = ((self.namespace, *old), (self.namespace, *new));
+            self.blocks.remove(&old);
+            // What comes where there is room among the often read goes there.
+            if let Some(entry) = self.blocks.peek(&new) {
+                self.blocks.remove(&new);
+                self.blocks.insert_uncounted(new, entry);
+            }
+        }
     }
 
     /// The run of a stamp, read by `load` if it is not there; who asks at the same time shares one

@@ -37,6 +37,16 @@ struct Open {
     is_touched: bool,
 }
 
+/// What an editor has made.
+pub(super) struct Edited {
+    /// The index of what there is now.
+    pub(super) anchors: Anchors,
+    /// Number of the last group there was.
+    pub(super) last_group: u64,
+    /// Stamps of contents in the cache, and of those that take their place there.
+    pub(super) carried: Vec<(u64, u64)>,
+}
+
 /// Changes intervals from left to right.
 pub(super) struct Editor<'a> {
     pub(super) space: &'a mut Space,
@@ -54,6 +64,8 @@ pub(super) struct Editor<'a> {
     pub(super) last_group: u64,
     /// Stamp of the last contents there were.
     last_stamp: &'a mut u64,
+    /// Stamps of contents in the cache, and of those that take their place there.
+    carried: Vec<(u64, u64)>,
 }
 
 impl<'a> Editor<'a> {
@@ -69,13 +81,33 @@ impl<'a> Editor<'a> {
         let (old, done) = (Arc::clone(old), Vec::with_capacity(old.groups().len() + 1));
         let (next, end) = (0, first);
         let open = None;
-        Self { space, limits, cache, old, next, done, first, end, open, last_group, last_stamp }
+        let carried = Vec::new();
+        Self {
+            space,
+            limits,
+            cache,
+            old,
+            next,
+            done,
+            first,
+            end,
+            open,
+            last_group,
+            last_stamp,
+            carried,
+        }
     }
 
     /// A name for contents that there were not before.
     pub(super) fn stamp(&mut self) -> u64 {
         *self.last_stamp += 1;
         *self.last_stamp
+    }
+
+    /// Puts contents into the cache in the place of others that are there.
+    pub(super) fn write_through(&mut self, old: u64, new: u64, bytes: Vec<u8>) -> Result<()> {
+        self.carried.push((old, new));
+        self.cache.write_through(new, bytes)
     }
 
     /// Moves on to the interval that a key belongs to. Keys come in order.
@@ -294,7 +326,9 @@ impl<'a> Editor<'a> {
                 joined.extend_from_slice(run.bytes());
                 joined
             });
+            let before = stamp;
             let stamp = self.stamp();
+            self.carried.extend([(before, stamp), (next.stamp, stamp)]);
             if let Some(interval) = open.group.intervals.get_mut(number) {
                 interval.bytes += next.bytes;
                 (interval.fragments, interval.tail_index) = (0, None);
@@ -344,10 +378,11 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// The index of what there is now, and the last group that was used.
-    pub(super) fn finish(mut self) -> Result<(Anchors, u64)> {
+    /// What there is now.
+    pub(super) fn finish(mut self) -> Result<Edited> {
         self.leave()?;
         self.done.extend(self.old.groups().iter().skip(self.next).cloned());
-        Ok((Anchors::new(self.done, self.first), self.last_group))
+        let anchors = Anchors::new(self.done, self.first);
+        Ok(Edited { anchors, last_group: self.last_group, carried: self.carried })
     }
 }

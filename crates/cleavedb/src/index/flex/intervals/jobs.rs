@@ -303,6 +303,7 @@ impl FlexJob {
             tombstones: Arc::clone(&view.tombstones),
             tombstone_bytes: view.tombstone_bytes,
             state,
+            carried: Vec::new(),
         }
     }
 

@@ -38,7 +38,7 @@ use crate::index::context::IndexContext;
 use crate::index::flex::intervals::anchors::{Anchors, Mark};
 use crate::index::flex::intervals::apply::{Applied, Applier, Judge};
 use crate::index::flex::intervals::cache::IntervalCache;
-use crate::index::flex::intervals::editor::Editor;
+use crate::index::flex::intervals::editor::{Edited, Editor};
 use crate::index::flex::intervals::feed::Feed;
 use crate::index::flex::intervals::gathering::Gathering;
 use crate::index::flex::intervals::jobs::Plans;
@@ -65,7 +65,9 @@ pub(crate) struct FlexLimits {
     pub(crate) fragments_max: usize,
     /// Fragments from which an interval that was read past the cache is written in one piece.
     pub(crate) gathered_fragments_min: usize,
-    /// Bytes of such intervals from which a job is worth its syncs.
+    /// Fragments beside the first ones that reads must have fetched of it before, at most 255.
+    pub(crate) gathered_paid_min: usize,
+    /// Bytes of such intervals that make a job: what is worth its syncs.
     pub(crate) gathered_bytes_min: u64,
     /// Intervals of a group.
     pub(crate) group_intervals_max: usize,
@@ -77,12 +79,13 @@ pub(crate) struct FlexLimits {
 impl FlexLimits {
     /// What a database uses. An interval is a block and a half of the device: a read of a whole one
     /// is two or three. Fifteen appends before the interval is written anew, as in the paper; five
-    /// fragments if it is read, which is about what costs as much to read again as to write once.
+    /// or more if reads have fetched eight too many, which takes about as long as to write it.
     pub(crate) const USUAL: Self = Self {
         interval_bytes_max: 6 << 10,
         tail_records_max: 15,
         fragments_max: 16,
         gathered_fragments_min: 5,
+        gathered_paid_min: 8,
         gathered_bytes_min: 1 << 20,
         group_intervals_max: 64,
         job_bytes_max: 16 << 20,
@@ -123,6 +126,8 @@ struct Next {
     tombstones: Arc<Fragments>,
     tombstone_bytes: u64,
     state: FlexState,
+    /// Stamps of contents that were in the cache, and of those that took their place there.
+    carried: Vec<(u64, u64)>,
 }
 
 /// A prepared change; takes itself back unless it is installed.
@@ -236,7 +241,7 @@ impl Shared {
         }
         run(&mut applier)?;
         let Applier { editor, applied, .. } = applier;
-        let (anchors, last_group) = editor.finish()?;
+        let Edited { anchors, last_group, carried } = editor.finish()?;
         let prepared = writer.space.commit()?;
         let mut state = view.state;
         state.totals.change(applied.come, applied.gone);
@@ -248,7 +253,7 @@ impl Shared {
             false => Arc::new(Fragments::build(work.kept)),
         };
         let anchors = Arc::new(anchors);
-        Ok((Next { prepared, anchors, tombstones, tombstone_bytes, state }, applied))
+        Ok((Next { prepared, anchors, tombstones, tombstone_bytes, state, carried }, applied))
     }
 
     /// Makes a change of what is prepared: dropping it takes it back.
@@ -339,6 +344,7 @@ impl OrderedIndex for FlexIndex {
         *self.shared.current.write() = Arc::new(view);
         let figures = jobs::Figures::of(&writer.space);
         drop(writer);
+        self.shared.cache.carry(&next.carried);
         self.shared.plans.lock().installed(Some(figures), &change.done);
         Ok(())
     }

@@ -63,6 +63,7 @@ impl FlexSizes {
                 tail_records_max: 5,
                 fragments_max: 6,
                 gathered_fragments_min: 3,
+                gathered_paid_min: 3,
                 gathered_bytes_min: 0,
                 group_intervals_max: 4,
                 job_bytes_max: widths.table_bytes,

@@ -22,6 +22,7 @@ pub(super) const TINY: FlexSizes = FlexSizes {
         tail_records_max: 4,
         fragments_max: 6,
         gathered_fragments_min: 2,
+        gathered_paid_min: 1,
         gathered_bytes_min: 0,
         group_intervals_max: 4,
         job_bytes_max: 600,

@@ -13,6 +13,7 @@ const ROOMY: FlexSizes = FlexSizes {
         tail_records_max: 6,
         fragments_max: 8,
         gathered_fragments_min: 3,
+        gathered_paid_min: 3,
         ..TINY.intervals
     },
     ..TINY
@@ -86,6 +87,21 @@ fn few_fragments_and_what_is_in_the_cache_are_left_alone() {
     assert!(fragments(&index, "key00010") >= 3);
     assert_eq!(get(&*index.view(), b"key00010", SEQ_MAX).unwrap().unwrap(), b"more");
     assert!(!index.reads_want_work(), "nothing was fetched");
+}
+
+#[test]
+fn few_reads_of_few_fragments_are_not_worth_a_write() {
+    let (_world, index) = appended(2);
+    let view = index.shared.current();
+    let found = view.source.anchors.find(b"key00010").unwrap();
+    let other = view.source.anchors.find(b"key00050").unwrap();
+    index.shared.gathering.note(&found, 3);
+    index.shared.gathering.note(&other, 3);
+    assert!(!index.reads_want_work());
+    index.shared.gathering.note(&found, 3);
+    assert_eq!(work(&index, &[], 9), [JOB]);
+    assert_eq!(fragments(&index, "key00010"), 1);
+    verify(&*index.view());
 }
 
 #[test]
