@@ -2,6 +2,7 @@
 //! its range tombstones. No interval is read: how long they are, and what tail they have, the tags
 //! of the tree say.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::base::entry::FileId;
@@ -21,7 +22,7 @@ use crate::index::flex::intervals::{FlexIndex, FlexLimits, Shared, Writer};
 use crate::index::flex::pages::PageContext;
 use crate::index::flex::pages::files::FileLimits;
 use crate::index::flex::pages::format::Owner;
-use crate::index::flex::space::{Space, SpaceContext, SpaceLimits};
+use crate::index::flex::space::{Space, SpaceContext, SpaceLimits, View};
 use crate::index::flex::tree::TreeWidths;
 use crate::io::Purpose;
 
@@ -178,13 +179,14 @@ impl Contents {
         };
         let mut groups: Vec<Arc<Sealed>> = Vec::new();
         let mut open: Option<(Group, std::vec::IntoIter<Box<[u8]>>)> = None;
-        let mut marks = marks(space)?.into_iter().peekable();
+        let marks = marks(space)?;
+        let mut descriptions = Descriptions::new(space, &marks);
+        let mut marks = marks.into_iter().peekable();
         while let Some((offset, mark)) = marks.next() {
             let end = marks.peek().map_or(space.tree().length(), |(next, _)| *next);
             match mark {
                 Mark::Tombstones if offset == 0 => {
-                    let bytes = read(space, offset..end)?;
-                    contents.tombstones = decode_tombstones(&bytes)?;
+                    contents.tombstones = decode_tombstones(&descriptions.next()?)?;
                     contents.tombstone_bytes = end;
                 }
                 Mark::Tombstones => {
@@ -192,7 +194,7 @@ impl Contents {
                 }
                 Mark::Directory => {
                     groups.extend(finished(open.take())?);
-                    open = Some(group(&read(space, offset..end)?, end - offset)?);
+                    open = Some(group(&descriptions.next()?, end - offset)?);
                 }
                 Mark::Interval(tail) => {
                     let entry = open.as_mut().and_then(|(group, rest)| Some((group, rest.next()?)));
@@ -238,13 +240,48 @@ fn marks(space: &Space) -> Result<Vec<(u64, Mark)>> {
     Ok(marks)
 }
 
-fn read(space: &Space, range: Range<u64>) -> Result<Vec<u8>> {
-    /// Longest directory or list of tombstones: what is held in memory as a whole.
-    const BYTES_MAX: u64 = 1 << 30;
-    if range.end - range.start > BYTES_MAX {
-        return Err(Error::corruption("a directory that is too long"));
+/// What stands in a space beside intervals, in order: read many at once, for a device reads some
+/// tens of blocks in little more time than one.
+struct Descriptions {
+    space: View,
+    wanted: VecDeque<Range<u64>>,
+    read: VecDeque<Vec<u8>>,
+}
+
+impl Descriptions {
+    /// Those of a space with these marks; nothing is read so far.
+    fn new(space: &Space, marks: &[(u64, Mark)]) -> Self {
+        let next = marks.iter().skip(1).map(|(offset, _)| *offset).chain([space.tree().length()]);
+        let is_description = |mark: &Mark| matches!(mark, Mark::Tombstones | Mark::Directory);
+        let wanted = marks.iter().zip(next).filter(|((_, mark), _)| is_description(mark));
+        let wanted = wanted.map(|((offset, _), end)| *offset..end).collect();
+        Self { space: space.view(), wanted, read: VecDeque::new() }
     }
-    space.read(range, Purpose::Recovery)
+
+    /// The bytes of the next one.
+    fn next(&mut self) -> Result<Vec<u8>> {
+        /// Longest directory or list of tombstones: what is held in memory as a whole.
+        const BYTES_MAX: u64 = 1 << 30;
+        /// What is read at once: enough to keep a device busy, little to hold.
+        const AT_ONCE: (usize, u64) = (128, 1 << 20);
+        if self.read.is_empty() {
+            let (mut ranges, mut bytes) = (Vec::new(), 0);
+            while let Some(range) = self.wanted.front() {
+                let length = range.end - range.start;
+                if length > BYTES_MAX {
+                    return Err(Error::corruption("a directory that is too long"));
+                }
+                if !ranges.is_empty() && (ranges.len() >= AT_ONCE.0 || bytes + length > AT_ONCE.1) {
+                    break;
+                }
+                bytes += length;
+                ranges.extend(self.wanted.pop_front());
+            }
+            self.read = self.space.read_many(&ranges, Purpose::Recovery)?.into();
+        }
+        let read = self.read.pop_front();
+        read.ok_or_else(|| Error::corruption("a space with more directories than it has marks"))
+    }
 }
 
 fn group(bytes: &[u8], directory_bytes: u64) -> Result<(Group, std::vec::IntoIter<Box<[u8]>>)> {

@@ -137,6 +137,29 @@ fn what_is_flushed_is_found_before_and_after_an_open() {
     drop((view, index, again));
 }
 
+/// One after the other, each directory of a large index was waited for by itself.
+#[test]
+fn an_open_reads_many_directories_at_once() {
+    let world = World::new();
+    let index = recover(&world, &[]);
+    let list = keys(0..600).iter().zip(1..).map(|(key, seq)| put(key, seq, "value")).collect();
+    flush(&index, list, vec![range_delete("key00300", "key00310", 700)]);
+    // Work that has taken out what is covered would take the tombstone along.
+    let (sections, groups) = (index.snapshot_sections(), index.shared.current());
+    let groups = groups.source.anchors.groups().len();
+    let before = (world.io.meter.read_batches(), world.io.meter.read_calls(Purpose::Recovery));
+    let again = recover(&world, &sections);
+    let batches = world.io.meter.read_batches() - before.0;
+    let reads = world.io.meter.read_calls(Purpose::Recovery) - before.1;
+    assert!(groups > 20 && reads >= groups as u64, "{groups} groups, {reads} reads");
+    assert!((1..groups as u64 / 8).contains(&batches), "{groups} groups, {batches} batches");
+    assert_eq!(
+        entries_of(&*again.view(), KeyRange::default()),
+        entries_of(&*index.view(), KeyRange::default())
+    );
+    verify(&*again.view());
+}
+
 #[test]
 fn a_change_that_is_dropped_leaves_nothing_but_files_that_go() {
     let world = World::new();
