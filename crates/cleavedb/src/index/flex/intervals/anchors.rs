@@ -86,6 +86,18 @@ pub(super) struct Interval {
     pub(super) fragments: u16,
     /// Names its contents in the cache: others have another one.
     pub(super) stamp: u64,
+    /// Stamp of what it held before anything was appended: it holds all of that.
+    pub(super) born: u64,
+}
+
+impl Interval {
+    /// Records in its tail, if all of them are known.
+    pub(super) fn known_tail(&self) -> Option<usize> {
+        match &self.tail_index {
+            None => (self.tail == 0).then_some(0),
+            Some(index) => Some(index.len()),
+        }
+    }
 }
 
 /// Neighbouring intervals with one directory.

@@ -319,6 +319,7 @@ impl Applier<'_> {
         let was_cached = self.is_cached();
         let before = interval.stamp;
         interval.stamp = self.editor.stamp();
+        interval.born = interval.stamp;
         let tag = Mark::Interval(0).tag();
         self.editor.space.update_tagged(range, new.encoded(), owner, tag)?;
         if was_cached {
@@ -365,6 +366,7 @@ impl Applier<'_> {
         interval.fragments = (fragments + 2 * splices.len()) as u16;
         let before = interval.stamp;
         interval.stamp = self.editor.stamp();
+        interval.born = interval.stamp;
         if was_cached {
             self.editor.write_through(before, interval.stamp, new.encoded().to_vec())?;
         }
@@ -492,8 +494,8 @@ impl Pieces {
         }
         let bytes = bytes.len() as u64;
         self.at += bytes;
-        let (tail, tail_index, fragments) = (0, None, 1);
-        self.done.push(Interval { anchor, bytes, tail, tail_index, fragments, stamp });
+        let (tail, tail_index, fragments, born) = (0, None, 1, stamp);
+        self.done.push(Interval { anchor, bytes, tail, tail_index, fragments, stamp, born });
         self.last_key = self.key(records.end - 1).map(<[u8]>::to_vec);
         Ok(())
     }

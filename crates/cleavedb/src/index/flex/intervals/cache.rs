@@ -6,7 +6,8 @@
 //! has.
 //!
 //! What is missed once does not take the place of what is read often: as long as the cache is full,
-//! an interval with a tail is read whole and kept from its second miss on.
+//! a get keeps its own record alone ([`KeptRecord`]), and an interval is read whole and kept only
+//! where it is missed again at once: where keys are asked for that stand side by side.
 //!
 //! What a change makes of contents that are there is put in with it, and nothing else. That is
 //! before the change is known to succeed, and harmless: no view but those that follow it knows the
@@ -18,8 +19,12 @@ use std::sync::Arc as ValueArc;
 use crate::base::checksum::key_hash;
 use crate::base::entry::FileId;
 use crate::base::error::Result;
+use crate::base::lookup::Found;
+use crate::base::marks::mark;
 use crate::base::sync::Arc;
 use crate::base::sync::figures::{AtomicBool, AtomicU32, Ordering};
+use crate::index::flex::intervals::anchors::Interval;
+use crate::index::flex::intervals::kept::KeptRecord;
 use crate::index::flex::intervals::run::Run;
 use crate::memory::cache_entry::Resident;
 use crate::table::{BlockCache, CacheEntry};
@@ -30,11 +35,12 @@ impl Resident for Run {
     }
 }
 
-/// Bytes of the cache for each interval that is remembered as missed: about an interval in it.
-const CACHE_BYTES_PER_MISSED: u64 = 8 << 10;
+/// Bytes of the cache for each interval that is remembered as missed: a small part of those that
+/// it has room for, or keys that have nothing to do with each other would seem to be neighbours.
+const CACHE_BYTES_PER_MISSED: u64 = 64 << 10;
 
 /// Bounds of how many are remembered.
-const MISSED: (u64, u64) = (64, 1 << 18);
+const MISSED: (u64, u64) = (16, 1 << 15);
 
 /// The cache is asked whether it is full at every miss of this number.
 const LOOK_EVERY: u32 = 64;
@@ -43,6 +49,8 @@ const LOOK_EVERY: u32 = 64;
 pub(super) struct IntervalCache {
     blocks: Arc<BlockCache>,
     namespace: FileId,
+    /// Of records by themselves, named by the hashes of their keys.
+    records: FileId,
     /// Hashes of anchors whose intervals were missed last.
     missed: Box<[AtomicU32]>,
     misses: AtomicU32,
@@ -50,12 +58,13 @@ pub(super) struct IntervalCache {
 }
 
 impl IntervalCache {
-    /// Those of an index that has this number.
-    pub(super) fn new(blocks: &Arc<BlockCache>, namespace: FileId) -> Self {
+    /// Those of an index that has these two numbers.
+    pub(super) fn new(blocks: &Arc<BlockCache>, (namespace, records): (FileId, FileId)) -> Self {
         let slots = (blocks.capacity() / CACHE_BYTES_PER_MISSED).clamp(MISSED.0, MISSED.1);
         Self {
             blocks: Arc::clone(blocks),
             namespace,
+            records,
             missed: (0..slots).map(|_| AtomicU32::new(0)).collect(),
             misses: AtomicU32::new(0),
             is_full: AtomicBool::new(false),
@@ -70,6 +79,31 @@ impl IntervalCache {
     /// The run of a stamp, if it is there.
     pub(super) fn get(&self, stamp: u64) -> Option<ValueArc<Run>> {
         self.blocks.get(&(self.namespace, stamp))?.into_resident()
+    }
+
+    /// What was kept of a key of an interval, and stands there still.
+    pub(super) fn record(
+        &self,
+        interval: &Interval,
+        key: &[u8],
+        hash: u64,
+    ) -> Option<ValueArc<KeptRecord>> {
+        let entry = self.blocks.get_uncounted(&(self.records, hash))?;
+        let record = entry.into_resident::<KeptRecord>()?;
+        if !record.answers(interval, key) {
+            mark!("kept_record_superseded");
+            return None;
+        }
+        self.blocks.count_hit();
+        Some(record)
+    }
+
+    /// Keeps what a get has found of a key in an interval.
+    pub(super) fn keep(&self, interval: &Interval, (key, hash): (&[u8], u64), found: &Found) {
+        if let Some(record) = KeptRecord::new(interval, key, found) {
+            let entry: ValueArc<dyn Resident> = ValueArc::new(record);
+            self.blocks.insert_uncounted((self.records, hash), CacheEntry::Resident(entry));
+        }
     }
 
     /// Whether an interval that is not there is worth what it takes to read it whole and keep it:

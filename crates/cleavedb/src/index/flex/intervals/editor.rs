@@ -332,7 +332,7 @@ impl<'a> Editor<'a> {
             if let Some(interval) = open.group.intervals.get_mut(number) {
                 interval.bytes += next.bytes;
                 (interval.fragments, interval.tail_index) = (0, None);
-                (interval.tail, interval.stamp) = (next.tail, stamp);
+                (interval.tail, interval.stamp, interval.born) = (next.tail, stamp, stamp);
             }
             if next.tail > 0 {
                 self.space.set_tag(offset, Mark::Interval(next.tail).tag())?;

@@ -21,6 +21,7 @@ mod editor;
 mod feed;
 mod gathering;
 mod jobs;
+mod kept;
 mod open;
 pub(crate) mod run;
 pub(crate) mod state;

@@ -114,7 +114,8 @@ impl FlexIndex {
         if !contents.anchors.groups().iter().all(is_known) {
             return Err(Error::corruption("a Flex section names too few groups"));
         }
-        let cache = Arc::new(IntervalCache::new(context.tables.blocks(), context.file_ids.next()));
+        let numbers = (context.file_ids.next(), context.file_ids.next());
+        let cache = Arc::new(IntervalCache::new(context.tables.blocks(), numbers));
         let gathering = Arc::new(Gathering::new(sizes.intervals));
         let view = FlexView {
             source: Arc::new(Source {
@@ -211,6 +212,7 @@ impl Contents {
                         tail_index: None,
                         fragments: 0,
                         stamp,
+                        born: stamp,
                     });
                 }
             }

@@ -53,6 +53,18 @@ impl TailIndex {
         self.0.first().map_or(0, |place| place.start.into())
     }
 
+    /// How many records there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are so many records, and none behind them may be of a key.
+    pub(super) fn lacks_since(&self, records: usize, hash: u64) -> bool {
+        let wanted = fingerprint(hash);
+        let since = self.0.get(records..);
+        since.is_some_and(|since| since.iter().all(|place| place.fingerprint != wanted))
+    }
+
     /// Where in its interval, which has so many bytes, the records lie that may be of a key.
     pub(super) fn records(&self, bytes: u64, hash: u64) -> impl Iterator<Item = Range<u64>> {
         let wanted = fingerprint(hash);

@@ -11,6 +11,7 @@ use crate::index::testing::{Entry, Recorder, VecCursor};
 
 mod defects;
 mod gathering;
+mod kept;
 mod model;
 mod tails;
 mod write_through;

@@ -21,7 +21,6 @@ use crate::index::flex::intervals::cursor::FlexCursor;
 use crate::index::flex::intervals::gathering::Gathering;
 use crate::index::flex::intervals::run::Run;
 use crate::index::flex::intervals::state::{FlexState, Totals};
-use crate::index::flex::intervals::tail::TailIndex;
 use crate::index::flex::space::{Pins, View};
 use crate::index::{
     CursorOptions, FileRecord, IndexSpace, IndexView, KeyLookup, LevelSpace, VerifySink,
@@ -86,12 +85,15 @@ impl Source {
     fn look_up(
         &self,
         found: &Found<'_>,
-        tail: &TailIndex,
         (key, hash): (&[u8], u64),
         lookup: &mut Lookup,
     ) -> Result<bool> {
-        mark!("interval_read_in_part");
         self.cache.count_miss();
+        let Some(tail) = &found.interval.tail_index else {
+            mark!("interval_read_past_cache");
+            return Ok(self.read(found, Purpose::Read)?.offer(key, hash, lookup));
+        };
+        mark!("interval_read_in_part");
         let start = found.range().start;
         let records = tail.records(found.interval.bytes, hash);
         let records: Vec<_> = records.map(|part| start + part.start..start + part.end).collect();
@@ -129,6 +131,29 @@ impl FlexView {
         }
     }
 
+    /// Answers a get out of an interval that is not worth to be kept, and keeps what was found if
+    /// later gets find the same (KR-1 of `kept`).
+    fn get_past_cache(
+        &self,
+        found: &Found<'_>,
+        (key, hash): (&[u8], u64),
+        lookup: &mut Lookup,
+    ) -> Result<()> {
+        let operands = lookup.operands.len();
+        if !self.source.look_up(found, (key, hash), lookup)? {
+            lookup.end_source();
+            return Ok(());
+        }
+        let is_newest = lookup.snapshot >= self.state.largest_seq;
+        if let Some(version) = &lookup.found
+            && is_newest
+            && lookup.operands.len() == operands
+        {
+            self.source.cache.keep(found.interval, (key, hash), version);
+        }
+        Ok(())
+    }
+
     /// Checks the intervals, each with all that is in it.
     fn verify_intervals(&self, sink: &mut dyn VerifySink) -> Totals {
         let mut totals = Totals::default();
@@ -155,17 +180,20 @@ impl IndexView for FlexView {
             lookup.end_source();
             return Ok(());
         };
-        if let Some(tail) = &found.interval.tail_index {
-            let cache = &self.source.cache;
+        let cache = &self.source.cache;
+        if found.interval.known_tail().is_some() {
             if let Some(run) = cache.get(found.interval.stamp) {
                 self.answer(&run, key, hash, lookup);
                 return Ok(());
             }
-            if !cache.is_wanted(&found.interval.anchor) {
-                if !self.source.look_up(&found, tail, (key, hash), lookup)? {
-                    lookup.end_source();
-                }
+            let record = cache.record(found.interval, key, hash);
+            if let Some(record) = record.filter(|record| record.seq <= lookup.snapshot) {
+                mark!("kept_record_answered");
+                lookup.offer(record.seq, record.kind, || record.value.clone());
                 return Ok(());
+            }
+            if !cache.is_wanted(&found.interval.anchor) {
+                return self.get_past_cache(&found, (key, hash), lookup);
             }
         }
         let run = self.source.load(&found, Purpose::Read)?;

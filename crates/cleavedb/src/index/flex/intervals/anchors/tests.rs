@@ -60,7 +60,15 @@ fn tags_say_what_begins() {
 fn keys_belong_to_the_last_anchor_that_is_not_above() {
     let interval = |anchor: &str, bytes| {
         let anchor = anchor.as_bytes().into();
-        Interval { anchor, bytes, tail: 0, tail_index: None, fragments: 1, stamp: bytes }
+        Interval {
+            anchor,
+            bytes,
+            tail: 0,
+            tail_index: None,
+            fragments: 1,
+            stamp: bytes,
+            born: bytes,
+        }
     };
     let group = |id, parent, intervals| {
         Group { id, parent, directory_bytes: 10, edits: 0, intervals }.sealed()

@@ -92,11 +92,12 @@ fn what_is_missed_again_is_read_whole_and_kept() {
         index.shared.cache.peek(stamp).is_some()
     };
     let view = index.view();
-    let found = || get(&*view, b"key00010", SEQ_MAX).unwrap().unwrap();
-    assert_eq!((found(), is_cached()), (b"first".to_vec(), false));
-    assert_eq!((found(), is_cached()), (b"first".to_vec(), true));
+    let found = |key: &str| get(&*view, key.as_bytes(), SEQ_MAX).unwrap().unwrap();
+    assert_eq!((found("key00010"), is_cached()), (b"first".to_vec(), false));
+    // Its neighbour, at once: they are asked for together.
+    assert_eq!((found("key00011"), is_cached()), (b"second".to_vec(), true));
     let reads = world.io.meter.read_calls(Purpose::Read);
-    assert_eq!(found(), b"first");
+    assert_eq!(found("key00012"), b"old");
     assert_eq!(world.io.meter.read_calls(Purpose::Read), reads);
 }
 
