@@ -6,9 +6,9 @@
 //!
 //! A record is kept with what names the contents that it was read from. It answers for the interval
 //! of its key as long as these are in force, or all that came since stands in a tail that is known
-//! and holds nothing that may be of the key. Plain data. Invariants: KR-1 what is kept is the newest
-//! version of its key in those contents, and decides a look-up by itself. KR-2 no view is answered
-//! with what its interval does not hold.
+//! and holds nothing that may be of the key. Plain data. Invariants: KR-1 what is kept is the
+//! newest version of its key in those contents, and decides a look-up by itself. KR-2 no view is
+//! answered with what its interval does not hold.
 
 use crate::base::checksum::key_hash;
 use crate::base::entry::{Kind, Seq};

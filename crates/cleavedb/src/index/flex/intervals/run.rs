@@ -108,6 +108,43 @@ pub(super) fn fingerprint(hash: u64) -> u16 {
     (hash >> 48) as u16
 }
 
+/// The first of these records must not lie below an anchor.
+pub(super) fn check_first(bytes: &[u8], anchor: &[u8]) -> Result<()> {
+    let mut reader = Reader::new(bytes);
+    if !reader.is_empty() && Record::decode(&mut reader)?.key < anchor {
+        let anchor = anchor.escape_ascii();
+        let message = format!("an interval of \"{anchor}\" holds keys of others");
+        return Err(Error::corruption(message));
+    }
+    Ok(())
+}
+
+/// Offers the versions of a key that a lookup sees out of records that stand in order; true when it
+/// is decided. What lies behind the key is not looked at, and nothing is made of what lies before.
+pub(super) fn offer_in_order(bytes: &[u8], key: &[u8], lookup: &mut Lookup) -> Result<bool> {
+    let mut reader = Reader::new(bytes);
+    let mut last: Option<(&[u8], Seq)> = None;
+    while !reader.is_empty() {
+        let record = Record::decode(&mut reader)?;
+        let entry = (record.key, record.seq);
+        if last.is_some_and(|last| compare_entries(last, entry).is_ge()) {
+            return Err(Error::corruption("an interval whose records are not in order"));
+        }
+        last = Some(entry);
+        match record.key.cmp(key) {
+            Ordering::Less => {}
+            Ordering::Greater => break,
+            Ordering::Equal => {
+                let value = || Value::copy_from(record.value);
+                if record.seq <= lookup.snapshot && lookup.offer(record.seq, record.kind, value) {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+    Ok(false)
+}
+
 impl Run {
     /// Reads the bytes of an interval, all of them.
     pub(crate) fn decode(bytes: Vec<u8>) -> Result<Self> {

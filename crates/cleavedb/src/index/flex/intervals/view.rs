@@ -3,6 +3,7 @@
 //! Plain values and pins that any thread may read. Invariant: V-1 whatever a view hands out holds
 //! the files that it reads.
 
+use std::ops::Range;
 use std::slice;
 use std::sync::Arc as ValueArc;
 
@@ -19,7 +20,7 @@ use crate::index::flex::intervals::apply::check_keys;
 use crate::index::flex::intervals::cache::IntervalCache;
 use crate::index::flex::intervals::cursor::FlexCursor;
 use crate::index::flex::intervals::gathering::Gathering;
-use crate::index::flex::intervals::run::Run;
+use crate::index::flex::intervals::run::{Run, check_first, offer_in_order};
 use crate::index::flex::intervals::state::{FlexState, Totals};
 use crate::index::flex::space::{Pins, View};
 use crate::index::{
@@ -91,7 +92,7 @@ impl Source {
         self.cache.count_miss();
         let Some(tail) = &found.interval.tail_index else {
             mark!("interval_read_past_cache");
-            return Ok(self.read(found, Purpose::Read)?.offer(key, hash, lookup));
+            return self.look_up_in_order(found, found.range(), key, lookup);
         };
         mark!("interval_read_in_part");
         let start = found.range().start;
@@ -103,10 +104,23 @@ impl Source {
                 return Ok(true);
             }
         }
-        let in_order = start..start + tail.start();
-        let mut read = self.space.read_many(slice::from_ref(&in_order), Purpose::Read)?;
-        let run = self.decode(found, read.pop().unwrap_or_default())?;
-        Ok(run.offer(key, hash, lookup))
+        self.look_up_in_order(found, start..start + tail.start(), key, lookup)
+    }
+
+    /// Answers a get out of records in order, the first of which must be its interval's.
+    fn look_up_in_order(
+        &self,
+        found: &Found<'_>,
+        range: Range<u64>,
+        key: &[u8],
+        lookup: &mut Lookup,
+    ) -> Result<bool> {
+        let mut read = self.space.read_many(slice::from_ref(&range), Purpose::Read)?;
+        let bytes = read.pop().unwrap_or_default();
+        if (found.group, found.number) != (0, 0) {
+            check_first(&bytes, &found.interval.anchor)?;
+        }
+        offer_in_order(&bytes, key, lookup)
     }
 
     /// What an interval holds, through the cache.

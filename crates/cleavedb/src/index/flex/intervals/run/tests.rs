@@ -108,3 +108,41 @@ fn bytes_that_no_writer_wrote_are_refused() {
     assert!(refused(3, 7 << 3 | 1, VALUE_BYTES_MAX as u64 + 1));
     assert!(refused(u64::MAX, 7 << 3 | 1, 5));
 }
+
+#[test]
+fn what_is_searched_in_order_must_be_in_order() {
+    let look = |records: &[Record<'_>], key: &str, snapshot: Seq| {
+        let mut lookup = Lookup::new(snapshot);
+        let decided = offer_in_order(&bytes_of(records), key.as_bytes(), &mut lookup)?;
+        Ok::<_, Error>((decided, lookup.found.map(|found| (found.seq, found.value.to_vec()))))
+    };
+    let all = [
+        record("a", 9, Kind::Put, "a9"),
+        record("b", 8, Kind::Merge, "+"),
+        record("b", 7, Kind::Put, "b7"),
+        record("b", 3, Kind::Put, "b3"),
+        record("d", 5, Kind::Delete, ""),
+    ];
+    assert_eq!(look(&all, "b", SEQ_MAX).unwrap(), (true, Some((7, b"b7".to_vec()))));
+    assert_eq!(look(&all, "b", 6).unwrap(), (true, Some((3, b"b3".to_vec()))));
+    assert_eq!(look(&all, "b", 2).unwrap(), (false, None));
+    assert_eq!(look(&all, "d", SEQ_MAX).unwrap(), (true, Some((5, Vec::new()))));
+    for missing in ["", "aa", "c", "e"] {
+        assert_eq!(look(&all, missing, SEQ_MAX).unwrap(), (false, None), "{missing}");
+    }
+    // The same for every key and snapshot as a search of all.
+    let run = Run::decode(bytes_of(&all)).unwrap();
+    for (key, snapshot) in
+        ["a", "b", "c", "d"].into_iter().flat_map(|k| (1..10).map(move |s| (k, s)))
+    {
+        let mut lookup = Lookup::new(snapshot);
+        let decided = run.offer(key.as_bytes(), key_hash(key.as_bytes()), &mut lookup);
+        let found = lookup.found.map(|found| (found.seq, found.value.to_vec()));
+        assert_eq!(look(&all, key, snapshot).unwrap(), (decided, found), "{key} at {snapshot}");
+    }
+    let turned = [all[0], all[2], all[1], all[4]];
+    let error = look(&turned, "d", SEQ_MAX).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(check_first(&bytes_of(&all), b"a").is_ok() && check_first(b"", b"z").is_ok());
+    assert!(check_first(&bytes_of(&all), b"b").is_err());
+}

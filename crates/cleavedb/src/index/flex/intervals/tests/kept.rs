@@ -160,7 +160,8 @@ proptest! {
         steps in prop::collection::vec(prop::collection::vec((0u32..40, 0u32..5), 1..4), 1..40),
     ) {
         let bench = Bench::new();
-        let mut model: Model = keys(0..60).into_iter().map(|key| (key, Some("old".into()))).collect();
+        let old = |key| (key, Some("old".into()));
+        let mut model: Model = keys(0..60).into_iter().map(old).collect();
         let (mut seq, mut views, mut unread) = (100, Vec::new(), 0);
         for step in steps {
             let step: BTreeMap<u32, u32> = step.into_iter().collect();
