@@ -75,6 +75,26 @@ fn what_a_read_fetched_in_fragments_is_written_in_one_piece() {
     }
 }
 
+/// Edits in place leave fragments, too, in the midst of what is in order.
+#[test]
+fn what_was_edited_in_place_is_written_in_one_piece() {
+    let (_world, index) = appended(0);
+    scan(&index);
+    flush(&index, vec![put("key00010x", 200, "between")], vec![]);
+    let scan_past_cache = || {
+        let view = index.shared.current();
+        let all = view.source.anchors.iter().map(|found| (found.interval.stamp, 0));
+        index.shared.cache.carry(&all.collect::<Vec<_>>());
+        scan(&index)
+    };
+    assert_eq!((fragments(&index, "key00010"), scan_past_cache().len()), (3, 61));
+    assert!(!index.reads_want_work(), "two fragments were fetched beside");
+    scan_past_cache();
+    assert_eq!(work(&index, &[], 9), [JOB]);
+    assert_eq!((fragments(&index, "key00010"), scan_past_cache().len()), (1, 61));
+    verify(&*index.view());
+}
+
 #[test]
 fn few_fragments_and_what_is_in_the_cache_are_left_alone() {
     let (_world, index) = appended(1);
@@ -97,6 +117,7 @@ fn few_reads_of_few_fragments_are_not_worth_a_write() {
     let other = view.source.anchors.find(b"key00050").unwrap();
     index.shared.gathering.note(&found, 3);
     index.shared.gathering.note(&other, 3);
+    (0..20).for_each(|_| index.shared.gathering.note(&other, 2));
     assert!(!index.reads_want_work());
     index.shared.gathering.note(&found, 3);
     assert_eq!(work(&index, &[], 9), [JOB]);

@@ -53,12 +53,26 @@ impl Bench {
         assert!(asked > 0);
     }
 
+    /// Nothing was missed lately: the next get that has to read keeps its record alone.
+    fn forget_misses(&self) {
+        let others = (0..256u32).map(|number| format!("other{number}"));
+        others.for_each(|other| _ = self.index.shared.cache.is_wanted(other.as_bytes()));
+    }
+
     /// What a get finds, and how often it read.
     fn get(&self, view: &dyn IndexView, key: &str, snapshot: Seq) -> (Option<String>, u64) {
         let reads = || self.world.io.meter.read_calls(Purpose::Read);
+        self.forget_misses();
         let before = reads();
         let found = get(view, key.as_bytes(), snapshot).unwrap();
         (found.map(|value| String::from_utf8(value).unwrap()), reads() - before)
+    }
+
+    /// Whole intervals in the cache.
+    fn cached(&self) -> usize {
+        let view = self.index.shared.current();
+        let is_cached = |stamp| self.index.shared.cache.peek(stamp).is_some();
+        view.source.anchors.iter().filter(|found| is_cached(found.interval.stamp)).count()
     }
 
     fn now(&self, key: &str) -> (Option<String>, u64) {
@@ -94,12 +108,15 @@ fn what_is_appended_to_others_leaves_it_and_what_is_appended_to_its_key_ends_it(
     assert_eq!((found.as_deref(), reads > 0), (Some("new"), true));
     assert_eq!(bench.now("key00010"), of("new", 0));
     // Views and snapshots of before see what they saw.
-    assert_eq!(bench.get(&*before, "key00010", SEQ_MAX).0.as_deref(), Some("old"));
     assert_eq!(bench.get(&*bench.index.view(), "key00010", 50).0.as_deref(), Some("old"));
+    assert_eq!(bench.now("key00010"), of("new", 0));
+    assert_eq!(bench.get(&*before, "key00010", SEQ_MAX).0.as_deref(), Some("old"));
     assert_eq!(bench.now("key00010").0.as_deref(), Some("new"));
+    assert_eq!(bench.now("key00010"), of("new", 0));
     flush(&bench.index, vec![delete("key00010", 102)], vec![]);
     assert_eq!(bench.now("key00010").0, None);
     assert_eq!(bench.now("key00010"), (None, 0));
+    assert_eq!(bench.cached(), 0);
 }
 
 #[test]
