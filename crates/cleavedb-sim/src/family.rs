@@ -176,7 +176,7 @@ pub fn guards(seed: u64, seconds: u64) -> Check<String> {
 }
 
 /// Marks that no seed can promise, with what meets them instead.
-const MET_ELSEWHERE: [(&str, &str); 39] = [
+const MET_ELSEWHERE: [(&str, &str); 41] = [
     ("facts_file_unreadable", "damage is met by the next open here; a test of db damages one"),
     ("values_left_unordered", "damage is met by reads here; a test of db compacts over some"),
     ("map_entry_range_deleted_in_replay", "a naive index that flushes in replay; the crash family"),
@@ -215,6 +215,8 @@ const MET_ELSEWHERE: [(&str, &str); 39] = [
     ("locator_chain_miss", "links go with their snapshots; the locator's model meets it"),
     ("locator_stale_container", "collection tells the locator at once; tests of values"),
     ("locator_offer_over_gone", "as above; the locator's tests offer so"),
+    ("kept_record_answered", "stores are small, and whole intervals fit the cache; tests of index"),
+    ("kept_record_superseded", "as above; the model of kept records meets it"),
     ("values_count_of_a_gone_file", "only garbage collection leaves such entries; tests of values"),
 ];
 

@@ -40,10 +40,11 @@ impl Resident for Run {
 const CACHE_BYTES_PER_MISSED: u64 = 64 << 10;
 
 /// Bounds of how many are remembered.
-const MISSED: (u64, u64) = (16, 1 << 15);
+const MISSED: (u64, u64) = (1, 1 << 15);
 
-/// The cache is asked whether it is full at every miss of this number.
-const LOOK_EVERY: u32 = 64;
+/// The cache is asked whether it is full at every miss of this number, while it was not and once it
+/// was: that takes the locks of all its parts.
+const LOOK_EVERY: (u32, u32) = (8, 64);
 
 /// The intervals of one index in the cache.
 pub(super) struct IntervalCache {
@@ -109,7 +110,8 @@ impl IntervalCache {
     /// Whether an interval that is not there is worth what it takes to read it whole and keep it:
     /// while there is room, and where it was missed before, not long ago.
     pub(super) fn is_wanted(&self, anchor: &[u8]) -> bool {
-        if self.misses.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_EVERY) {
+        let every = if self.is_full.load(Ordering::Relaxed) { LOOK_EVERY.1 } else { LOOK_EVERY.0 };
+        if self.misses.fetch_add(1, Ordering::Relaxed).is_multiple_of(every) {
             let is_full = self.blocks.bytes() >= self.blocks.capacity() / 8 * 7;
             self.is_full.store(is_full, Ordering::Relaxed);
         }
