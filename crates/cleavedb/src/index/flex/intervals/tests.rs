@@ -1,8 +1,11 @@
 //! The index beside its twin: operations, snapshots, range deletes, jobs, reopening, crashes.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::base::entry::{FileId, Kind, SEQ_MAX};
 use crate::base::names::parse_file_name;
+use crate::index::flex::intervals::run::{Record, RunBuilder};
 use crate::index::flex::pages::files::FileLimits;
 use crate::index::flex::space::SpaceLimits;
 use crate::index::flex::tree::TreeWidths;
@@ -31,6 +34,17 @@ pub(super) const TINY: FlexSizes = FlexSizes {
     space: SpaceLimits { segment_blocks: 5, log_bytes_max: 3000, garbage_percent_max: 40 },
     tree: TreeWidths { leaf_extents_max: 4, children_max: 4, window_bytes: 64 },
     pages: FileLimits { bytes_min: 2000, bytes_max: 6000 },
+};
+
+/// With room for a few appends to each interval.
+const ROOMY: FlexSizes = FlexSizes {
+    intervals: FlexLimits {
+        interval_bytes_max: 600,
+        tail_records_max: 6,
+        fragments_max: 8,
+        ..TINY.intervals
+    },
+    ..TINY
 };
 
 pub(super) fn recover(world: &World, sections: &[Section]) -> Arc<FlexIndex> {
@@ -96,6 +110,51 @@ pub(super) fn remove_strays(world: &World, index: &FlexIndex) {
 
 fn keys(numbers: impl Iterator<Item = u32>) -> Vec<String> {
     numbers.map(|number| format!("key{number:05}")).collect()
+}
+
+/// An index of sixty records, nothing of which is in the cache.
+fn of_sixty(sizes: &FlexSizes) -> (World, Arc<FlexIndex>) {
+    let world = World::new();
+    let index = FlexIndex::recover(world.context(), sizes, &[]).unwrap();
+    let entries = keys(0..60).iter().zip(1..).map(|(key, seq)| put(key, seq, "old")).collect();
+    flush(&index, entries, vec![]);
+    (world, index)
+}
+
+/// Fills the cache with what nobody asks for.
+fn fill(index: &FlexIndex) {
+    let mut builder = RunBuilder::default();
+    let value = [7; 4000];
+    builder.add(&Record { key: b"none", seq: 1, kind: Kind::Put, value: &value });
+    for stamp in 0..40 {
+        let bytes = builder.encoded().to_vec();
+        index.shared.cache.write_through(u64::MAX - stamp, bytes).unwrap();
+    }
+}
+
+/// Keys that exist or may, by what they hold.
+type Model = BTreeMap<String, Option<String>>;
+
+/// That of the index of sixty records.
+fn model_of_sixty() -> Model {
+    keys(0..60).into_iter().map(|key| (key, Some("old".to_owned()))).collect()
+}
+
+/// Puts, or deletes at zero, of these numbers, in the model as well.
+fn changes(step: Vec<(u32, u32)>, seq: &mut Seq, model: &mut Model) -> Vec<Entry> {
+    let step: BTreeMap<u32, u32> = step.into_iter().collect();
+    let mut entries = Vec::new();
+    for (number, what) in step {
+        *seq += 1;
+        let key = keys(number..number + 1).remove(0);
+        let value = (what > 0).then(|| format!("value {seq}"));
+        entries.push(match &value {
+            Some(value) => put(&key, *seq, value),
+            None => delete(&key, *seq),
+        });
+        model.insert(key, value);
+    }
+    entries
 }
 
 #[test]

@@ -6,31 +6,21 @@ use crate::base::checksum::key_hash;
 use crate::base::lookup::Lookup;
 use crate::index::KeyLookup;
 
-/// With room for a few appends to each interval.
-const ROOMY: FlexSizes = FlexSizes {
-    intervals: FlexLimits {
-        interval_bytes_max: 600,
-        tail_records_max: 6,
-        fragments_max: 8,
-        gathered_fragments_min: 3,
-        gathered_paid_min: 3,
-        ..TINY.intervals
-    },
-    ..TINY
+/// With room for a few appends to each interval, gathered after one read of four fragments.
+const GATHERED: FlexSizes = FlexSizes {
+    intervals: FlexLimits { gathered_fragments_min: 3, gathered_paid_min: 3, ..ROOMY.intervals },
+    ..ROOMY
 };
 
 fn recover(world: &World, sections: &[Section]) -> Arc<FlexIndex> {
-    FlexIndex::recover(world.context(), &ROOMY, sections).unwrap()
+    FlexIndex::recover(world.context(), &GATHERED, sections).unwrap()
 }
 
 const JOB: &str = "compaction: read in fragments";
 
 /// An index of sixty records, and behind one of them so many appends. Nothing is in the cache.
 fn appended(appends: u64) -> (World, Arc<FlexIndex>) {
-    let world = World::new();
-    let index = recover(&world, &[]);
-    let entries = keys(0..60).iter().zip(1..).map(|(key, seq)| put(key, seq, "old")).collect();
-    flush(&index, entries, vec![]);
+    let (world, index) = of_sixty(&GATHERED);
     for seq in 100..100 + appends {
         flush(&index, vec![put("key00010", seq, &format!("v{seq}"))], vec![]);
     }

@@ -1,26 +1,15 @@
 //! Records that gets keep while the cache is full: they answer as long as their intervals hold
 //! them, whatever is appended, rewritten or deleted meanwhile, and for no view that does not.
 
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 
 use super::*;
 use crate::base::checksum::key_hash;
 use crate::base::sync::Arc;
-use crate::index::flex::intervals::run::{Record, RunBuilder};
 
 /// With room for a few appends to each interval, of which none is gathered.
-const ROOMY: FlexSizes = FlexSizes {
-    intervals: FlexLimits {
-        interval_bytes_max: 600,
-        tail_records_max: 6,
-        fragments_max: 8,
-        gathered_fragments_min: 9,
-        ..TINY.intervals
-    },
-    ..TINY
-};
+const LEFT: FlexSizes =
+    FlexSizes { intervals: FlexLimits { gathered_fragments_min: 9, ..ROOMY.intervals }, ..ROOMY };
 
 /// An index whose cache is full of what nobody asks for.
 struct Bench {
@@ -30,23 +19,14 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let world = World::new();
-        let index = FlexIndex::recover(world.context(), &ROOMY, &[]).unwrap();
-        let entries = keys(0..60).iter().zip(1..).map(|(key, seq)| put(key, seq, "old")).collect();
-        flush(&index, entries, vec![]);
+        let (world, index) = of_sixty(&LEFT);
         let bench = Self { world, index };
         bench.fill();
         bench
     }
 
     fn fill(&self) {
-        let mut builder = RunBuilder::default();
-        let value = [7; 4000];
-        builder.add(&Record { key: b"none", seq: 1, kind: Kind::Put, value: &value });
-        for stamp in 0..40 {
-            let bytes = builder.encoded().to_vec();
-            self.index.shared.cache.write_through(u64::MAX - stamp, bytes).unwrap();
-        }
+        fill(&self.index);
         // Whether it is full is asked at some misses only.
         let cache = &self.index.shared.cache;
         let asked = (0..200).filter(|_| cache.is_wanted(b"elsewhere")).count();
@@ -165,9 +145,6 @@ fn operands_and_what_they_stand_on_are_not_kept() {
     }
 }
 
-/// Keys that exist or may, by what they hold.
-type Model = BTreeMap<String, Option<String>>;
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 40 }))]
 
@@ -177,22 +154,10 @@ proptest! {
         steps in prop::collection::vec(prop::collection::vec((0u32..40, 0u32..5), 1..4), 1..40),
     ) {
         let bench = Bench::new();
-        let old = |key| (key, Some("old".into()));
-        let mut model: Model = keys(0..60).into_iter().map(old).collect();
+        let mut model = model_of_sixty();
         let (mut seq, mut views, mut unread) = (100, Vec::new(), 0);
         for step in steps {
-            let step: BTreeMap<u32, u32> = step.into_iter().collect();
-            let mut entries = Vec::new();
-            for (number, what) in step {
-                seq += 1;
-                let key = keys(number..number + 1).remove(0);
-                let value = (what > 0).then(|| format!("value {seq}"));
-                entries.push(match &value {
-                    Some(value) => put(&key, seq, value),
-                    None => delete(&key, seq),
-                });
-                model.insert(key, value);
-            }
+            let entries = changes(step, &mut seq, &mut model);
             flush(&bench.index, entries, vec![]);
             if seq % 7 == 0 {
                 bench.index.request_compaction(KeyRange::default(), false);

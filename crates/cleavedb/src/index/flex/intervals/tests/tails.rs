@@ -1,8 +1,6 @@
 //! Gets of intervals with tails that are not in a full cache: they read the records that may be of
 //! their key, never more than that and what is in order, and answer what whole intervals do.
 
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 
 use super::*;
@@ -11,38 +9,13 @@ use crate::index::flex::intervals::run::{Record, RunBuilder};
 use crate::index::flex::intervals::tail::TailIndex;
 use crate::index::flex::intervals::view::FlexView;
 
-/// With room for a few appends to each interval.
-const ROOMY: FlexSizes = FlexSizes {
-    intervals: FlexLimits {
-        interval_bytes_max: 600,
-        tail_records_max: 6,
-        fragments_max: 8,
-        ..TINY.intervals
-    },
-    ..TINY
-};
-
 fn recover(world: &World, sections: &[Section]) -> Arc<FlexIndex> {
     FlexIndex::recover(world.context(), &ROOMY, sections).unwrap()
 }
 
-/// Fills the cache with what nobody asks for.
-fn fill(index: &FlexIndex) {
-    let mut builder = RunBuilder::default();
-    let value = [7; 4000];
-    builder.add(&Record { key: b"none", seq: 1, kind: Kind::Put, value: &value });
-    for stamp in 0..40 {
-        let bytes = builder.encoded().to_vec();
-        index.shared.cache.write_through(u64::MAX - stamp, bytes).unwrap();
-    }
-}
-
 /// An index with an interval of several records, behind which others were appended one by one.
 fn appended(appends: &[(&str, &str)]) -> (World, Arc<FlexIndex>) {
-    let world = World::new();
-    let index = recover(&world, &[]);
-    let entries = keys(0..60).iter().zip(1..).map(|(key, seq)| put(key, seq, "old")).collect();
-    flush(&index, entries, vec![]);
+    let (world, index) = of_sixty(&ROOMY);
     for ((key, value), seq) in appends.iter().zip(100..) {
         flush(&index, vec![put(key, seq, value)], vec![]);
     }
@@ -133,9 +106,6 @@ fn after_an_opening_tails_are_not_known_and_intervals_are_read_whole() {
     assert_eq!(TailIndex::appended(&interval(&index), &third), None);
 }
 
-/// Keys that exist or may, by what they hold.
-type Model = BTreeMap<String, Option<String>>;
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 40 }))]
 
@@ -144,26 +114,11 @@ proptest! {
     fn gets_of_a_full_cache_answer_what_was_put(
         steps in prop::collection::vec(prop::collection::vec((0u32..80, 0u32..5), 1..6), 1..40),
     ) {
-        let world = World::new();
-        let index = recover(&world, &[]);
-        let first = keys(0..60).into_iter().zip(1..);
-        let mut model: Model = Model::new();
-        model.extend(keys(0..60).into_iter().map(|key| (key, Some("old".into()))));
-        flush(&index, first.map(|(key, seq)| put(&key, seq, "old")).collect(), vec![]);
+        let (_world, index) = of_sixty(&ROOMY);
+        let mut model = model_of_sixty();
         let (mut seq, mut views) = (100, Vec::new());
         for step in steps {
-            let step: BTreeMap<u32, u32> = step.into_iter().collect();
-            let mut entries = Vec::new();
-            for (number, what) in step {
-                seq += 1;
-                let key = keys(number..number + 1).remove(0);
-                let value = (what > 0).then(|| format!("value {seq}"));
-                entries.push(match &value {
-                    Some(value) => put(&key, seq, value),
-                    None => delete(&key, seq),
-                });
-                model.insert(key, value);
-            }
+            let entries = changes(step, &mut seq, &mut model);
             flush(&index, entries, vec![]);
             fill(&index);
             views.push((index.view(), model.clone()));

@@ -12,10 +12,7 @@ struct Bench {
 impl Bench {
     /// Sixty records in intervals of a few, nothing of them in the cache.
     fn new() -> Self {
-        let world = World::new();
-        let index = recover(&world, &[]);
-        let entries = keys(0..60).iter().zip(1..).map(|(key, seq)| put(key, seq, "old")).collect();
-        flush(&index, entries, vec![]);
+        let (world, index) = of_sixty(&TINY);
         Self { world, index }
     }
 
