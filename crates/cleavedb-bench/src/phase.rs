@@ -84,6 +84,8 @@ pub enum Phase {
     MultiGetOnce,
     /// No engine: the load's pairs by a bare `write` each, a file for each thread.
     BareWrites,
+    /// No engine: the same, each file synced after every 64 MiB, as what bounds its log has to.
+    BareWritesSynced,
     /// No engine: the load's pairs past the page cache, 1 MiB at a time, a file for each thread.
     BareWritesDirect,
     /// No engine: random pages of 4 KiB past the page cache, one at a time for each thread.
@@ -138,7 +140,7 @@ impl Phase {
     ];
 
     /// Phases that only the papers' experiments need; `all` leaves them out.
-    pub const EXPERIMENTS: [Self; 20] = [
+    pub const EXPERIMENTS: [Self; 21] = [
         Self::FillReplace,
         Self::DeleteOnce,
         Self::ReadSeq,
@@ -149,6 +151,7 @@ impl Phase {
         Self::ReadOnce,
         Self::MultiGetOnce,
         Self::BareWrites,
+        Self::BareWritesSynced,
         Self::BareWritesDirect,
         Self::BareReads,
         Self::DeleteRange,
@@ -217,6 +220,7 @@ impl Phase {
             Self::ReadOnce => "readonce",
             Self::MultiGetOnce => "multigetonce",
             Self::BareWrites => "barewrites",
+            Self::BareWritesSynced => "barewritessynced",
             Self::BareWritesDirect => "barewritesdirect",
             Self::BareReads => "barereads",
             Self::DeleteRange => "deleterange",
@@ -246,7 +250,8 @@ impl Phase {
     /// Whether it asks no engine, only the device that holds the store: a limit for what follows.
     #[must_use]
     pub fn is_bare(self) -> bool {
-        matches!(self, Self::BareWrites | Self::BareWritesDirect | Self::BareReads)
+        use Phase::{BareReads, BareWrites, BareWritesDirect, BareWritesSynced};
+        matches!(self, BareWrites | BareWritesSynced | BareWritesDirect | BareReads)
     }
 
     /// Whether it writes, so that background work is waited for after it.

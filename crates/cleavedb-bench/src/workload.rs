@@ -133,7 +133,8 @@ impl Shape {
         match phase {
             Phase::Device | Phase::Rest => 0,
             Phase::DeleteRange | Phase::DropKeyspace | Phase::Compact => 1,
-            Phase::FillReplace | Phase::BareWrites | Phase::BareWritesDirect => self.num,
+            Phase::FillReplace => self.num,
+            Phase::BareWrites | Phase::BareWritesSynced | Phase::BareWritesDirect => self.num,
             phase if phase.fills() => self.num,
             Phase::Scan | Phase::ScanReverse => self.num.div_ceil(self.scan_pairs.max(1) as u64),
             Phase::SeekRandom | Phase::SeekReverse | Phase::YcsbE => {
@@ -304,11 +305,8 @@ impl Iterator for Generator<'_> {
         let index = self.range.next()?;
         let phase = self.phase;
         let step = match phase {
-            Phase::Device
-            | Phase::BareWrites
-            | Phase::BareWritesDirect
-            | Phase::BareReads
-            | Phase::Rest => return None,
+            Phase::Device | Phase::Rest | Phase::BareReads => return None,
+            Phase::BareWrites | Phase::BareWritesSynced | Phase::BareWritesDirect => return None,
             Phase::DeleteRange => Step::DeleteRange,
             Phase::DropKeyspace => Step::DropKeyspace,
             Phase::Compact => Step::Compact,

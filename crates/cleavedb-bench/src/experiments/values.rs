@@ -93,6 +93,7 @@ fn loads(scale: Scale) -> Vec<Part> {
             for value in LOAD_VALUES {
                 let base = base(scale, LOAD_BYTES, value, threads, direct);
                 let mut steps = vec![Step::phase(&base, Phase::BareWrites)];
+                steps.push(Step::phase(&base, Phase::BareWritesSynced));
                 if direct {
                     steps.push(Step::phase(&base, Phase::BareWritesDirect));
                 }

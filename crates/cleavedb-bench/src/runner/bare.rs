@@ -28,6 +28,8 @@ use crate::workload::Shape;
 
 /// Bytes of a page, and what direct I/O is aligned to.
 const PAGE_BYTES: usize = 4096;
+/// Bytes after which a file is synced where that is asked for: what a segment of the log holds.
+const SYNCED_BYTES: u64 = 64 << 20;
 /// Bytes of one write past the page cache.
 const CHUNK_BYTES: usize = 1 << 20;
 /// Most bytes of the file whose pages are read: more would be written for longer than read.
@@ -146,9 +148,15 @@ impl Bare {
             state.pairs.clone()
         };
         let mut sink = if direct { Sink::chunks(&file) } else { Sink::Plain(&file) };
+        let mut unsynced = 0_u64;
         for pair in pairs.iter().cycle().take(usize::try_from(count).unwrap_or(usize::MAX)) {
             sink.append(pair)?;
             work.outcome.written += pair.len() as u64;
+            unsynced += pair.len() as u64;
+            if phase == Phase::BareWritesSynced && unsynced >= SYNCED_BYTES {
+                fdatasync(&file)?;
+                unsynced = 0;
+            }
             if work.done(pair.len() as u64) {
                 break;
             }

@@ -322,15 +322,17 @@ fn mixes_tell_reads_from_writes_and_keep_values_right() {
 #[test]
 fn bare_phases_do_the_loads_bytes_and_leave_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let phases = vec![Phase::BareWrites, Phase::BareWritesDirect, Phase::BareReads];
+    let phases =
+        vec![Phase::BareWrites, Phase::BareWritesSynced, Phase::BareWritesDirect, Phase::BareReads];
     let plan = Plan { phases, threads: 3, value_bytes: 5_000, ..tiny() };
     let bytes = 500 * (KEY_BYTES as u64 + 5_000);
     // What the kernel counts is the process's, other tests' too: one clear case will do.
     let mut reports = (0..100).map(|_| run(&plan, &dir.path().join("store"), &mut Silent).unwrap());
     let alone = |report: &Report| report.phases[0].process_bytes.written / bytes == 1;
     let report = reports.find(alone).unwrap();
-    let [writes, direct, reads] = report.phases.as_slice() else { panic!("{report}") };
+    let [writes, synced, direct, reads] = report.phases.as_slice() else { panic!("{report}") };
     assert_eq!((writes.operations, writes.user_bytes_written), (500, bytes));
+    assert_eq!((synced.operations, synced.user_bytes_written), (500, bytes));
     assert_eq!((direct.operations, direct.user_bytes_written), (500, bytes));
     assert_eq!((reads.operations, reads.user_bytes_written, reads.unit), (300, 0, "pages"));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "files are left");
