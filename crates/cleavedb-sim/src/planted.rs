@@ -98,12 +98,13 @@ pub struct Outcome {
 /// What the families that were run say of each bug, by its name.
 pub type Matrix = BTreeMap<String, Vec<Outcome>>;
 
-/// How much longer a family looks for a bug that nobody caught in the first round: what takes many
-/// seeds on a busy machine is no matter of luck then.
+/// How much longer families look for a bug in the next round: what takes many seeds on a busy
+/// machine is no matter of luck then.
 const PATIENCE: u64 = 8;
 
 /// Plants every bug in turn. Each family gets `seconds`; unless `all`, the first one to catch a
-/// bug ends its turn. A bug that all have missed gets a second, longer round.
+/// bug ends its turn, and a short round goes before, since most bugs are caught at once by one
+/// family or another. A bug that all have missed gets another round, longer by [`PATIENCE`].
 #[must_use]
 pub fn matrix(seed: u64, seconds: u64, all: bool, only: Option<&str>) -> Matrix {
     let mut matrix = Matrix::new();
@@ -118,9 +119,12 @@ pub fn matrix(seed: u64, seconds: u64, all: bool, only: Option<&str>) -> Matrix 
 /// Plants one bug.
 pub(crate) fn outcomes(seed: u64, seconds: u64, all: bool, name: &str) -> Vec<Outcome> {
     plant(Some(name));
-    let mut outcomes = round(seed, seconds, all, name);
-    if outcomes.iter().all(|outcome| outcome.violation.is_none()) {
-        outcomes = round(seed.wrapping_add(1), seconds * PATIENCE, false, name);
+    let first = if all { seconds } else { (seconds / PATIENCE).max(1) };
+    let mut outcomes = round(seed, first, all, name);
+    let mut spent = first;
+    while outcomes.iter().all(|outcome| outcome.violation.is_none()) && spent < seconds * PATIENCE {
+        spent *= PATIENCE;
+        outcomes = round(seed.wrapping_add(spent), spent, false, name);
     }
     plant(None);
     outcomes
