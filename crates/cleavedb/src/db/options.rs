@@ -133,13 +133,14 @@ impl Options {
         io_rate_limit: u64
     }
     setter! {
-        /// Read tables past the page cache (`O_DIRECT`). Default: false. Gains where the block
-        /// cache is large; loses the page cache as a second cache.
+        /// Read tables, values, delta buckets and Flex segments past the page cache (`O_DIRECT`).
+        /// Default: false. Gains where the block cache is large; loses the page cache as a second
+        /// cache. A Flex index gathers fragments sooner, as each is a read of the device then.
         direct_reads: bool
     }
     setter! {
-        /// Write flushes and compactions past the page cache. Default: false. Keeps the page cache
-        /// for what readers want.
+        /// Write flushes and compactions past the page cache, tables and Flex segments alike.
+        /// Default: false. Keeps the page cache for what readers want.
         direct_writes: bool
     }
     setter! {

@@ -266,6 +266,7 @@ impl Engine {
             compression: settings.compression.clone(),
             // ED-2.
             operator: operator.clone().filter(|_| settings.deltas != Some(Deltas::Buckets)),
+            direct_reads: self.settings.direct_reads,
             direct_writes: self.settings.direct_writes,
         };
         let mut index = settings.index.recover(context, sections)?;

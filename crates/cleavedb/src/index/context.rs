@@ -42,7 +42,9 @@ pub(crate) struct IndexContext {
     pub(crate) compression: Vec<Compression>,
     /// The keyspace's merge operator.
     pub(crate) operator: Option<SharedOperator>,
-    /// Whether tables are written past the page cache.
+    /// Whether Flex segments are read past the page cache, as tables are.
+    pub(crate) direct_reads: bool,
+    /// Whether tables and Flex segments are written past the page cache.
     pub(crate) direct_writes: bool,
 }
 

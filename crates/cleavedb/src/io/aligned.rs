@@ -35,6 +35,13 @@ impl AlignedBuffer {
         buffer
     }
 
+    /// A buffer of these bytes.
+    pub(crate) fn copy_of(bytes: &[u8]) -> Self {
+        let mut buffer = Self::new();
+        buffer.extend_from_slice(bytes);
+        buffer
+    }
+
     /// Memory held.
     pub(crate) fn capacity(&self) -> usize {
         self.pages.capacity() * DIRECT_ALIGN

@@ -106,6 +106,7 @@ impl World {
             widths: tiny_widths(),
             compression: vec![Compression::None; 5].into_iter().chain([Compression::Lz4]).collect(),
             operator: Some(Arc::new(Append)),
+            direct_reads: false,
             direct_writes: false,
         }
     }

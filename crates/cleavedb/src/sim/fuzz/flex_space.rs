@@ -112,7 +112,19 @@ fn context_of(io: Io, path: &std::path::Path, limits: SpaceLimits) -> Arc<SpaceC
     });
     let open_files = Arc::new(OpenFiles::new(4));
     let widths = TreeWidths::USUAL;
-    Arc::new(SpaceContext { io, dir, owner, obsolete, ids, open_files, widths, limits, pages })
+    Arc::new(SpaceContext {
+        io,
+        dir,
+        owner,
+        obsolete,
+        ids,
+        open_files,
+        widths,
+        limits,
+        direct_reads: false,
+        direct_writes: false,
+        pages,
+    })
 }
 
 /// A file of a logical log: all its groups are done to a tree, as they are and with right

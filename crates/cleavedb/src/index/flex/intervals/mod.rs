@@ -92,6 +92,17 @@ impl FlexLimits {
         group_intervals_max: 64,
         job_bytes_max: 16 << 20,
     };
+
+    /// Past the page cache each fragment is a read of the device, and two of them come to what it
+    /// costs to write an interval anew.
+    fn where_reads_are(self, direct: bool) -> Self {
+        let (fragments, paid) = if direct { (2, 2) } else { (usize::MAX, usize::MAX) };
+        Self {
+            gathered_fragments_min: self.gathered_fragments_min.min(fragments),
+            gathered_paid_min: self.gathered_paid_min.min(paid),
+            ..self
+        }
+    }
 }
 
 /// A Flex index of one keyspace.

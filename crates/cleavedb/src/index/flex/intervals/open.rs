@@ -116,7 +116,8 @@ impl FlexIndex {
         }
         let numbers = (context.file_ids.next(), context.file_ids.next());
         let cache = Arc::new(IntervalCache::new(context.tables.blocks(), numbers));
-        let gathering = Arc::new(Gathering::new(sizes.intervals));
+        let limits = sizes.intervals.where_reads_are(context.direct_reads);
+        let gathering = Arc::new(Gathering::new(limits));
         let view = FlexView {
             source: Arc::new(Source {
                 space: space.view(),
@@ -134,7 +135,7 @@ impl FlexIndex {
         Ok(Arc::new(Self {
             shared: Arc::new(Shared {
                 context,
-                limits: sizes.intervals,
+                limits,
                 cache,
                 gathering,
                 writer: Mutex::new(Writer { space, is_taken: false, last_stamp }),
@@ -165,6 +166,8 @@ fn space_context(context: &IndexContext, sizes: &FlexSizes) -> Arc<SpaceContext>
         open_files: Arc::clone(&context.open_files),
         widths: sizes.tree,
         limits: sizes.space,
+        direct_reads: context.direct_reads,
+        direct_writes: context.direct_writes,
         pages: Arc::new(pages),
     })
 }

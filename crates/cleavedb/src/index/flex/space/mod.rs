@@ -95,6 +95,10 @@ pub(crate) struct SpaceContext {
     pub(crate) widths: TreeWidths,
     /// Sizes of files.
     pub(crate) limits: SpaceLimits,
+    /// Whether segments are read past the page cache.
+    pub(crate) direct_reads: bool,
+    /// Whether segments are written past the page cache.
+    pub(crate) direct_writes: bool,
     /// Pages of the tree.
     pub(crate) pages: Arc<PageContext>,
 }

@@ -39,7 +39,19 @@ pub(super) fn context_over(io: Io, limits: SpaceLimits, next: u64) -> Arc<SpaceC
     });
     let open_files = Arc::new(OpenFiles::new(3));
     let widths = TINY;
-    Arc::new(SpaceContext { io, dir, owner, obsolete, ids, open_files, widths, limits, pages })
+    Arc::new(SpaceContext {
+        io,
+        dir,
+        owner,
+        obsolete,
+        ids,
+        open_files,
+        widths,
+        limits,
+        direct_reads: false,
+        direct_writes: false,
+        pages,
+    })
 }
 
 pub(super) fn context(disk: &MemoryDisk, limits: SpaceLimits) -> Arc<SpaceContext> {

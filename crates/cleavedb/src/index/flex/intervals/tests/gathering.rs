@@ -115,6 +115,27 @@ fn few_reads_of_few_fragments_are_not_worth_a_write() {
     verify(&*index.view());
 }
 
+/// A fragment is a copy from the page cache, or a read of the device.
+#[test]
+fn past_the_page_cache_fewer_fragments_are_worth_a_write() {
+    for (direct_reads, appends, is_worth) in
+        [(false, 1, false), (false, 3, false), (true, 0, false), (true, 2, true)]
+    {
+        let world = World::new();
+        let context = IndexContext { direct_reads, ..world.context() };
+        let usual =
+            FlexLimits { gathered_fragments_min: 5, gathered_paid_min: 8, ..ROOMY.intervals };
+        let sizes = FlexSizes { intervals: usual, ..ROOMY };
+        let index = FlexIndex::recover(context, &sizes, &[]).unwrap();
+        for seq in 1..=1 + appends {
+            flush(&index, vec![put("key", seq, "value")], vec![]);
+        }
+        assert_eq!(fragments(&index, "key") as u64, 1 + appends);
+        scan(&index);
+        assert_eq!(index.reads_want_work(), is_worth, "{direct_reads}, {appends} appends");
+    }
+}
+
 #[test]
 fn what_snapshots_see_is_kept() {
     let (_world, index) = appended(3);

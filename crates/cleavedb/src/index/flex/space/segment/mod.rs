@@ -195,7 +195,7 @@ impl Segment {
             return Ok(Arc::clone(file));
         }
         // Two threads may both open it; one descriptor is closed again.
-        let mode = OpenMode { direct: false, random: true };
+        let mode = OpenMode { direct: self.context.direct_reads, random: true };
         let file = self.context.io.disk.open(&self.path, mode).map_err(|e| {
             if e.kind() == std::io::ErrorKind::NotFound {
                 return Error::corruption("a segment is missing").in_file(&self.path);

@@ -3,7 +3,8 @@
 use super::*;
 use crate::base::error::ErrorKind;
 use crate::index::flex::space::segment::writer::SegmentWriter;
-use crate::index::flex::space::tests::{SMALL, context};
+use crate::index::flex::space::tests::{SMALL, context, context_over};
+use crate::io::context::native_io;
 use crate::log::testing::disk;
 
 fn bytes_of(number: u64, length: usize) -> Vec<u8> {
@@ -52,6 +53,46 @@ fn what_was_appended_is_read_written_or_not() {
     let owners = again.owners(Purpose::Read).unwrap().unwrap();
     assert_eq!(owners.into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4, 6, 77]);
     assert_eq!(again.data_bytes(Purpose::Read).unwrap(), SMALL.segment_blocks * DATA_BYTES);
+}
+
+/// Where the file system can, and it is asked for. What reads leave in the page cache is not looked
+/// at: to look once makes the kernel read ahead.
+#[test]
+fn segments_pass_by_the_page_cache_where_asked_for() {
+    for direct in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let io = native_io(1, 0).unwrap();
+        let context = context_over(io.clone(), SMALL, 1);
+        let context = Arc::new(SpaceContext {
+            dir: dir.path().to_owned(),
+            direct_reads: direct,
+            direct_writes: direct,
+            ..Arc::into_inner(context).unwrap()
+        });
+        let mut writer = SegmentWriter::create(&context, Purpose::Flush).unwrap();
+        let bytes = bytes_of(5, 9000);
+        writer.append(&bytes, 1, Purpose::Flush).unwrap();
+        writer.sync(Purpose::Flush).unwrap();
+        let segment = Arc::clone(writer.segment());
+        let buffered = io.disk.open(segment.path(), OpenMode::default()).unwrap();
+        let mode = OpenMode { direct: true, random: true };
+        let is_able = io.disk.open(segment.path(), mode).unwrap().is_direct();
+        let is_direct = direct && is_able;
+        let mut probe = vec![0; 2 * DATA_BYTES as usize];
+        let is_cached = buffered.read_cached_at(&mut probe, BLOCK_BYTES);
+        assert!(!is_direct || !is_cached, "written past the page cache");
+        assert!(read(&segment, 10, 8000).unwrap() == bytes[10..8010]);
+        let mut batch = [segment.batched(0, 9000, Purpose::Read).unwrap().unwrap()];
+        io.disk.read_batch(&mut batch);
+        let mut out = Vec::new();
+        for read in batch {
+            segment.take_blocks(read, 0, 9000, Purpose::Read, &mut out).unwrap();
+        }
+        assert!(out == bytes);
+        assert_eq!(segment.disk_file(Purpose::Read).unwrap().is_direct(), is_direct);
+        let segment = writer.finish(Purpose::Flush).unwrap();
+        assert!(segment.owners(Purpose::Read).unwrap().unwrap().into_iter().eq([1]));
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::index::flex::space::segment::format::{
     encode_header, encode_summary, physical_of,
 };
 use crate::index::flex::space::segment::{Segment, Tail};
+use crate::io::aligned::AlignedBuffer;
 use crate::io::disk::OpenMode;
 use crate::io::{DiskFile, Purpose};
 
@@ -40,7 +41,7 @@ impl SegmentWriter {
         let disk_file = context
             .io
             .disk
-            .create(segment.path(), OpenMode::default())
+            .create(segment.path(), OpenMode { direct: context.direct_writes, random: false })
             .map_err(|e| Error::io("creating a segment", segment.path(), e))?;
         disk_file
             .write_all_at(&encode_header(&context.owner, id), 0)
@@ -107,9 +108,11 @@ impl SegmentWriter {
         }
         let (offset, bytes) = (block_offset(start), blocks.len() as u64);
         context.io.limiter.acquire(bytes);
-        self.disk_file
-            .write_all_at(&blocks, offset)
-            .map_err(|e| Error::io("writing a segment", self.segment.path(), e))?;
+        let written = match self.disk_file.is_direct() {
+            true => self.disk_file.write_all_at(&AlignedBuffer::copy_of(&blocks), offset),
+            false => self.disk_file.write_all_at(&blocks, offset),
+        };
+        written.map_err(|e| Error::io("writing a segment", self.segment.path(), e))?;
         context.io.meter.wrote(purpose, bytes);
         self.disk_file.start_write_back(offset, bytes);
         if let Some(tail) = self.segment.tail.lock().as_mut() {
