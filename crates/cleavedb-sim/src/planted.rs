@@ -104,7 +104,7 @@ const PATIENCE: u64 = 8;
 
 /// Plants every bug in turn. Each family gets `seconds`; unless `all`, the first one to catch a
 /// bug ends its turn, and a short round goes before, since most bugs are caught at once by one
-/// family or another. A bug that all have missed gets another round, longer by [`PATIENCE`].
+/// family or another. A bug that all have missed gets another round, eight times as long.
 #[must_use]
 pub fn matrix(seed: u64, seconds: u64, all: bool, only: Option<&str>) -> Matrix {
     let mut matrix = Matrix::new();

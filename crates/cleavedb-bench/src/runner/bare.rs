@@ -148,15 +148,11 @@ impl Bare {
             state.pairs.clone()
         };
         let mut sink = if direct { Sink::chunks(&file) } else { Sink::Plain(&file) };
-        let mut unsynced = 0_u64;
+        let mut unsynced = Unsynced::of(phase);
         for pair in pairs.iter().cycle().take(usize::try_from(count).unwrap_or(usize::MAX)) {
             sink.append(pair)?;
             work.outcome.written += pair.len() as u64;
-            unsynced += pair.len() as u64;
-            if phase == Phase::BareWritesSynced && unsynced >= SYNCED_BYTES {
-                fdatasync(&file)?;
-                unsynced = 0;
-            }
+            unsynced.wrote(pair.len() as u64, || Ok(fdatasync(&file)?))?;
             if work.done(pair.len() as u64) {
                 break;
             }
@@ -196,6 +192,31 @@ impl Bare {
             fdatasync(File::open(&scratch.0)?)?;
         }
         Ok(begun.elapsed().as_secs_f64())
+    }
+}
+
+/// What a thread has written since its last sync.
+pub(super) struct Unsynced {
+    bytes: u64,
+    /// As many as are synced together.
+    most: u64,
+}
+
+impl Unsynced {
+    /// Nothing; in most phases, syncing is left to the end.
+    pub(super) fn of(phase: Phase) -> Self {
+        let most = if phase == Phase::BareWritesSynced { SYNCED_BYTES } else { u64::MAX };
+        Self { bytes: 0, most }
+    }
+
+    /// Counts bytes, and syncs once they are enough.
+    pub(super) fn wrote(&mut self, bytes: u64, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.bytes += bytes;
+        if self.bytes < self.most {
+            return Ok(());
+        }
+        self.bytes = 0;
+        sync()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Every phase counts right, and an engine that lies is found out.
 
 use super::*;
+use crate::runner::bare::Unsynced;
 
 fn tiny() -> Plan {
     Plan {
@@ -336,6 +337,20 @@ fn bare_phases_do_the_loads_bytes_and_leave_nothing() {
     assert_eq!((direct.operations, direct.user_bytes_written), (500, bytes));
     assert_eq!((reads.operations, reads.user_bytes_written, reads.unit), (300, 0, "pages"));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "files are left");
+}
+
+#[test]
+fn one_bare_phase_syncs_after_as_many_bytes_as_a_segment_has() {
+    let pair_bytes = 1 << 20;
+    for (phase, syncs) in [(Phase::BareWrites, 0), (Phase::BareWritesSynced, 3)] {
+        let (mut unsynced, mut done) = (Unsynced::of(phase), Vec::new());
+        for number in 1..=200 {
+            unsynced.wrote(pair_bytes, || Ok(done.push(number))).unwrap();
+        }
+        assert_eq!(done, [64, 128, 192][..syncs]);
+    }
+    let failing = || anyhow::bail!("the device is gone");
+    assert!(Unsynced::of(Phase::BareWritesSynced).wrote(64 << 20, failing).is_err());
 }
 
 #[test]
