@@ -99,6 +99,7 @@ pub fn isolation(budget: &Budget, transfers: u64) -> Check<String> {
         total.snapshots += figures.snapshots;
         total.swaps += figures.swaps;
         histories += 1;
+        budget.count(1);
     }
     Ok(format!(
         "histories={histories} transfers={} snapshots={} swaps={} anomalies=0",

@@ -227,13 +227,6 @@ impl Form {
                 form.separate_at = Some(16);
                 form.widths.block_cache_bytes_max = 4 << 10;
             }),
-            Self::named("flex index, real disk, threads, direct I/O", |form| {
-                form.index = IndexKind::Flex;
-                form.native = true;
-                form.direct = true;
-                form.separate_at = Some(100);
-                form.widths.block_cache_bytes_max = 4 << 10;
-            }),
         ]
     }
 

@@ -206,7 +206,7 @@ fn ci_on_simulated_disk() -> Check {
 
 fn ci_on_real_disk() -> Check {
     report("closing", || family::closing(&until(1000)))?;
-    report("isolation", || family::isolation(&Budget::from_environment(30), 2000))?;
+    report("isolation", || family::isolation(&until(3), 2000))?;
     report("kills", || family::kills(&program()?, &until(300), 300))
 }
 

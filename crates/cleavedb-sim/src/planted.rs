@@ -100,11 +100,12 @@ pub type Matrix = BTreeMap<String, Vec<Outcome>>;
 
 /// How much longer families look for a bug in the next round: what takes many seeds on a busy
 /// machine is no matter of luck then.
-const PATIENCE: u64 = 8;
+const PATIENCE: u64 = 4;
 
-/// Plants every bug in turn. Each family gets `seconds`; unless `all`, the first one to catch a
-/// bug ends its turn, and a short round goes before, since most bugs are caught at once by one
-/// family or another. A bug that all have missed gets another round, eight times as long.
+/// Plants every bug in turn. With `all`, each family gets `seconds`. Without, the first one to
+/// catch a bug ends its turn, and families get one second each, since most bugs are caught at once
+/// by one or another. A bug that all have missed gets another round, four times as long, until one
+/// took at least eight times `seconds` for each family.
 #[must_use]
 pub fn matrix(seed: u64, seconds: u64, all: bool, only: Option<&str>) -> Matrix {
     let mut matrix = Matrix::new();
@@ -118,11 +119,13 @@ pub fn matrix(seed: u64, seconds: u64, all: bool, only: Option<&str>) -> Matrix 
 
 /// Plants one bug.
 pub(crate) fn outcomes(seed: u64, seconds: u64, all: bool, name: &str) -> Vec<Outcome> {
+    /// Times `seconds`: the longest round.
+    const ROUND_MAX: u64 = 8;
     plant(Some(name));
-    let first = if all { seconds } else { (seconds / PATIENCE).max(1) };
-    let mut outcomes = round(seed, first, all, name);
-    let mut spent = first;
-    while outcomes.iter().all(|outcome| outcome.violation.is_none()) && spent < seconds * PATIENCE {
+    let mut spent = if all { seconds } else { 1 };
+    let mut outcomes = round(seed, spent, all, name);
+    let is_missed = |outcome: &Outcome| outcome.violation.is_none();
+    while outcomes.iter().all(is_missed) && spent < seconds * ROUND_MAX {
         spent *= PATIENCE;
         outcomes = round(seed.wrapping_add(spent), spent, false, name);
     }

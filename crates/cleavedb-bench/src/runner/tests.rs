@@ -345,7 +345,11 @@ fn one_bare_phase_syncs_after_as_many_bytes_as_a_segment_has() {
     for (phase, syncs) in [(Phase::BareWrites, 0), (Phase::BareWritesSynced, 3)] {
         let (mut unsynced, mut done) = (Unsynced::of(phase), Vec::new());
         for number in 1..=200 {
-            unsynced.wrote(pair_bytes, || Ok(done.push(number))).unwrap();
+            let sync = || {
+                done.push(number);
+                Ok(())
+            };
+            unsynced.wrote(pair_bytes, sync).unwrap();
         }
         assert_eq!(done, [64, 128, 192][..syncs]);
     }
