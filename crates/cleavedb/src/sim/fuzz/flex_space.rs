@@ -5,11 +5,8 @@ use std::collections::BTreeSet;
 use crate::base::codec::Reader;
 use crate::base::entry::{FileId, KeyspaceId};
 use crate::base::error::Result;
-use crate::base::file_ids::FileIds;
 use crate::base::names::FileKind;
-use crate::base::obsolete::ObsoleteFiles;
 use crate::base::sync::Arc;
-use crate::index::flex::pages::PageContext;
 use crate::index::flex::pages::files::FileLimits;
 use crate::index::flex::pages::format::Owner;
 use crate::index::flex::space::log::{Log, LogEnd};
@@ -22,7 +19,6 @@ use crate::index::flex::space::{Space, SpaceContext, SpaceLimits, SpaceState};
 use crate::index::flex::tree::{Tree, TreeWidths};
 use crate::io::{Io, Purpose};
 use crate::log::reader::{ReadOptions, SegmentReader};
-use crate::values::file::OpenFiles;
 
 use super::logs::mend_segment;
 use super::seeds::Seed;
@@ -100,31 +96,9 @@ pub(super) fn mend_space_segment(bytes: &mut [u8], identity: Identity) {
 
 fn context_of(io: Io, path: &std::path::Path, limits: SpaceLimits) -> Arc<SpaceContext> {
     let owner = Owner { uuid: UUID, keyspace: KeyspaceId(300) };
-    let (obsolete, ids) = (Arc::new(ObsoleteFiles::default()), Arc::new(FileIds::new(FILE)));
     let dir = path.parent().unwrap_or(path).to_owned();
-    let pages = Arc::new(PageContext {
-        io: io.clone(),
-        dir: dir.clone(),
-        owner,
-        obsolete: Arc::clone(&obsolete),
-        ids: Arc::clone(&ids),
-        limits: FileLimits::USUAL,
-    });
-    let open_files = Arc::new(OpenFiles::new(4));
-    let widths = TreeWidths::USUAL;
-    Arc::new(SpaceContext {
-        io,
-        dir,
-        owner,
-        obsolete,
-        ids,
-        open_files,
-        widths,
-        limits,
-        direct_reads: false,
-        direct_writes: false,
-        pages,
-    })
+    let sizes = (TreeWidths::USUAL, limits, FileLimits::USUAL);
+    SpaceContext::alone(io, dir, (owner, FILE), sizes)
 }
 
 /// A file of a logical log: all its groups are done to a tree, as they are and with right

@@ -103,6 +103,46 @@ pub(crate) struct SpaceContext {
     pub(crate) pages: Arc<PageContext>,
 }
 
+#[cfg(any(test, feature = "sim"))]
+impl SpaceContext {
+    /// A space by itself, without a database around it: buffered, and few files open at once.
+    pub(crate) fn alone(
+        io: Io,
+        dir: PathBuf,
+        (owner, next): (Owner, FileId),
+        (widths, limits, page_limits): (
+            TreeWidths,
+            SpaceLimits,
+            crate::index::flex::pages::files::FileLimits,
+        ),
+    ) -> Arc<Self> {
+        let (obsolete, ids) = (Arc::new(ObsoleteFiles::default()), Arc::new(FileIds::new(next)));
+        let pages = Arc::new(PageContext {
+            io: io.clone(),
+            dir: dir.clone(),
+            owner,
+            obsolete: Arc::clone(&obsolete),
+            ids: Arc::clone(&ids),
+            limits: page_limits,
+        });
+        let open_files = Arc::new(OpenFiles::new(3));
+        let (direct_reads, direct_writes) = (false, false);
+        Arc::new(Self {
+            io,
+            dir,
+            owner,
+            obsolete,
+            ids,
+            open_files,
+            widths,
+            limits,
+            direct_reads,
+            direct_writes,
+            pages,
+        })
+    }
+}
+
 /// What an edit names of a space: all that opening it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct SpaceState {

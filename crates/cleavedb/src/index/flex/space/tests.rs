@@ -26,32 +26,8 @@ pub(super) const SMALL: SpaceLimits =
 
 pub(super) fn context_over(io: Io, limits: SpaceLimits, next: u64) -> Arc<SpaceContext> {
     let owner = Owner { uuid: UUID, keyspace: KeyspaceId(3) };
-    let (obsolete, dir) = (Arc::new(ObsoleteFiles::default()), PathBuf::from(DIR));
-    let ids = Arc::new(FileIds::new(FileId(next)));
     let page_limits = FileLimits { bytes_min: 2000, bytes_max: 6000 };
-    let pages = Arc::new(PageContext {
-        io: io.clone(),
-        dir: dir.clone(),
-        owner,
-        obsolete: Arc::clone(&obsolete),
-        ids: Arc::clone(&ids),
-        limits: page_limits,
-    });
-    let open_files = Arc::new(OpenFiles::new(3));
-    let widths = TINY;
-    Arc::new(SpaceContext {
-        io,
-        dir,
-        owner,
-        obsolete,
-        ids,
-        open_files,
-        widths,
-        limits,
-        direct_reads: false,
-        direct_writes: false,
-        pages,
-    })
+    SpaceContext::alone(io, PathBuf::from(DIR), (owner, FileId(next)), (TINY, limits, page_limits))
 }
 
 pub(super) fn context(disk: &MemoryDisk, limits: SpaceLimits) -> Arc<SpaceContext> {
