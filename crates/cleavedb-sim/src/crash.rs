@@ -28,7 +28,9 @@ const STEPS_MAX: u32 = 10_000;
 pub struct Depth {
     /// Crashes within the recovery from a crash.
     pub nested: u32,
-    /// One in this many states is written to and crashed again.
+    /// One in this many states is written to and crashed again; with each crash within a crash,
+    /// one in twice as many. A recovery meets more states than this, so that without the doubling
+    /// a list would hardly end: most states would be those of the innermost crashes.
     pub resume_one_in: u64,
     /// One in this many mutating calls is looked at.
     pub calls_one_in: u64,
@@ -216,9 +218,7 @@ impl Crasher {
             };
         }
         self.figures.states += 1;
-        let resumed = nested > 0
-            && self.depth.resume_one_in > 0
-            && self.random.chance(1, self.depth.resume_one_in);
+        let resumed = self.resumes(nested);
         let kept = resumed.then(|| candidate.image.deep_clone());
         let index = self.reopen(candidate.image, progress, candidate.window)?;
         let Some(state) = progress.state(index) else { return Ok(()) };
@@ -231,6 +231,12 @@ impl Crasher {
                 .map_err(|v| v.context("crashed again"))?;
         }
         Ok(())
+    }
+
+    /// Whether to write to a state and crash again, where `nested` crashes are left.
+    fn resumes(&mut self, nested: u32) -> bool {
+        let one_in = self.depth.resume_one_in << (self.depth.nested - nested);
+        nested > 0 && one_in > 0 && self.random.chance(1, one_in)
     }
 
     /// Reopens an image and looks at everything; returns the commit that it shows.

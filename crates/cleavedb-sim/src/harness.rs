@@ -135,8 +135,8 @@ pub fn guarded<T>(name: &str, work: impl FnOnce() -> Check<T>) -> Check<T> {
 }
 
 /// Longest time one run may take before it counts as hung. The longest crash runs, whose states are
-/// crashed again and those again, take minutes on a busy machine.
-const HANG: Duration = Duration::from_secs(900);
+/// crashed again and those again, take half a minute, and more on a busy machine.
+const HANG: Duration = Duration::from_secs(300);
 
 static RUNNING: Mutex<BTreeMap<u64, (String, Instant)>> = Mutex::new(BTreeMap::new());
 
