@@ -14,6 +14,7 @@
 //! well. A-2 what is below the first anchor belongs to the first interval. A-3 no interval is
 //! empty, and no group is. A-4 a group in an index is sealed.
 
+use std::collections::HashMap;
 use std::ops::{Deref, Range};
 // Bounds that never change, which nobody waits for.
 use std::sync::Arc as ValueArc;
@@ -338,11 +339,18 @@ impl Anchors {
             + self.groups.iter().map(|group| group.tail_bytes).sum::<usize>()
     }
 
-    /// Where in the space a group lies, and what was split off from it: their owner's bytes.
-    pub(super) fn range_of_owner(&self, id: u64) -> Option<Range<u64>> {
+    /// Says where in the space the bytes of an owner lie.
+    pub(super) fn homes(&self) -> impl Fn(u64) -> Option<Range<u64>> + '_ {
+        let groups = self.groups.iter().enumerate();
+        let numbers: HashMap<u64, usize> =
+            groups.map(|(number, group)| (group.id, number)).collect();
+        move |id| self.home(id, *numbers.get(&id)?)
+    }
+
+    /// Where a group lies, and what was split off from it.
+    fn home(&self, id: u64, first: usize) -> Option<Range<u64>> {
         /// Groups that are looked at: what has split more often is found by a walk.
         const GROUPS_MAX: usize = 16;
-        let first = self.groups.iter().position(|group| group.id == id)?;
         let mut family = vec![id];
         for group in self.groups.iter().skip(first + 1).take(GROUPS_MAX) {
             if !family.contains(&group.parent) {

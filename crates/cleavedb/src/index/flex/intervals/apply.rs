@@ -22,9 +22,11 @@ use crate::base::merging::MergingCursor;
 use crate::base::sync::atomic::AtomicBool;
 use crate::base::sync::{Arc, Mutex};
 use crate::base::tombstone::Fragments;
-use crate::index::flex::intervals::anchors::{Interval, Mark, separator};
+use crate::index::flex::intervals::FlexLimits;
+use crate::index::flex::intervals::anchors::{Found, Interval, Mark, separator};
 use crate::index::flex::intervals::editor::Editor;
 use crate::index::flex::intervals::feed::{Feed, FeedCursor, Portion};
+use crate::index::flex::intervals::fetched::Fetched;
 use crate::index::flex::intervals::run::{Record, Run, RunBuilder, RunCursor};
 use crate::index::flex::intervals::state::Totals;
 use crate::index::flex::intervals::tail::TailIndex;
@@ -104,6 +106,8 @@ pub(super) struct Applier<'a> {
     pub(super) applied: Applied,
     /// Whether what is looked at is written in one piece, be it in order or not.
     pub(super) is_gathering: bool,
+    /// What was read ahead.
+    pub(super) fetched: Fetched<'a>,
 }
 
 /// Bytes of one interval that are replaced by others.
@@ -117,6 +121,7 @@ impl Applier<'_> {
     /// Brings in all that a feed has.
     pub(super) fn apply(&mut self, feed: &Arc<Mutex<Feed>>) -> Result<()> {
         loop {
+            self.look_ahead(&mut feed.lock())?;
             let Some(key) = feed.lock().next_key() else { return Ok(()) };
             self.editor.seek(&key)?;
             self.apply_here(feed)?;
@@ -135,6 +140,75 @@ impl Applier<'_> {
             return self.append(input, &portion, fragments);
         }
         self.rewrite(input, &portion, end.as_deref())
+    }
+
+    /// Takes what comes for the next intervals out of its source, and reads those of them together
+    /// that will be written anew.
+    fn look_ahead(&mut self, feed: &mut Feed) -> Result<()> {
+        let limits = self.editor.limits;
+        if limits.ahead_intervals_max < 2 || !feed.is_at_source() {
+            return Ok(());
+        }
+        let source = self.fetched.source;
+        let (bytes_max, entries_max) =
+            (limits.interval_bytes_max, usize::from(limits.tail_records_max));
+        let (mut wanted, mut bytes) = (Vec::new(), 0);
+        for _ in 0..limits.ahead_intervals_max {
+            let Some(found) = feed.source_key().and_then(|key| source.anchors.find(key)) else {
+                break;
+            };
+            let next = source.anchors.get(found.group, found.number + 1);
+            let end = next.map(|next| &*next.interval.anchor);
+            let portion = feed.draw(end, bytes_max, entries_max, Portion::default())?;
+            bytes += portion.bytes;
+            let is_cached = self.editor.cache.peek(found.interval.stamp).is_some();
+            if !is_cached && !self.is_appended(&found, &portion)? {
+                bytes += found.interval.bytes;
+                wanted.push(found);
+            }
+            if portion.goes_on || bytes >= bytes_max * limits.ahead_intervals_max as u64 {
+                break;
+            }
+        }
+        self.fetched.fetch(&wanted, self.purpose)
+    }
+
+    /// Whether entries will go behind an interval that is not in the cache.
+    fn is_appended(&self, found: &Found<'_>, portion: &Portion) -> Result<bool> {
+        let limits = self.editor.limits;
+        if !has_room_behind(found.interval, portion, limits) {
+            return Ok(false);
+        }
+        let fragments = match found.interval.fragments {
+            0 => self.fetched.source.space.tree().walk(found.range())?.take(limits.fragments_max),
+            known => return Ok(usize::from(known) < limits.fragments_max),
+        };
+        Ok(fragments.count() < limits.fragments_max)
+    }
+
+    /// Reads intervals that are looked at next together, but for those in the cache.
+    pub(super) fn fetch(&mut self, anchors: &[ValueArc<[u8]>]) -> Result<()> {
+        let source = self.fetched.source;
+        let is_wanted = |found: &Found<'_>| {
+            self.editor.cache.peek(found.interval.stamp).is_none()
+                && found.interval.bytes <= self.editor.limits.interval_bytes_max
+        };
+        let found = anchors.iter().filter_map(|anchor| source.anchors.find(anchor));
+        let wanted: Vec<Found<'_>> = found.filter(is_wanted).collect();
+        self.fetched.fetch(&wanted, self.purpose)
+    }
+
+    /// Looks at intervals one after the other, reading some of them at a time.
+    pub(super) fn each(
+        &mut self,
+        anchors: &[ValueArc<[u8]>],
+        mut look: impl FnMut(&mut Self, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        for some in anchors.chunks(self.editor.limits.ahead_intervals_max.max(1)) {
+            self.fetch(some)?;
+            some.iter().try_for_each(|anchor| look(self, anchor))?;
+        }
+        Ok(())
     }
 
     /// Looks at an interval with nothing to bring in.
@@ -174,11 +248,7 @@ impl Applier<'_> {
     fn takes_append(&self, portion: &Portion) -> Result<Option<usize>> {
         let limits = self.editor.limits;
         let Some((interval, range)) = self.editor.current() else { return Ok(None) };
-        let is_small = portion.entries > 0
-            && !portion.goes_on
-            && portion.bytes <= limits.interval_bytes_max / 4
-            && interval.bytes + portion.bytes <= limits.interval_bytes_max
-            && usize::from(interval.tail) + portion.entries <= limits.tail_records_max.into();
+        let is_small = has_room_behind(interval, portion, limits);
         // In memory and in order: it can be kept so without reading.
         let is_at_hand = || interval.tail == 0 && self.editor.cache.peek(interval.stamp).is_some();
         if !is_small || is_at_hand() {
@@ -264,8 +334,11 @@ impl Applier<'_> {
         if let Some(run) = self.editor.cache.peek(interval.stamp) {
             return Ok(run);
         }
-        let run = self.editor.read(self.purpose)?;
         self.applied.bytes_read += range.end - range.start;
+        if let Some(run) = self.fetched.take(interval.stamp) {
+            return Ok(run);
+        }
+        let run = self.editor.read(self.purpose)?;
         check_keys(&run, &interval.anchor, end, self.editor.is_first())?;
         Ok(ValueArc::new(run))
     }
@@ -375,6 +448,15 @@ impl Applier<'_> {
         self.editor.replace(vec![interval])?;
         Ok(true)
     }
+}
+
+/// Whether entries are few enough to go behind an interval, by what both have.
+fn has_room_behind(interval: &Interval, portion: &Portion, limits: FlexLimits) -> bool {
+    portion.entries > 0
+        && !portion.goes_on
+        && portion.bytes <= limits.interval_bytes_max / 4
+        && interval.bytes + portion.bytes <= limits.interval_bytes_max
+        && usize::from(interval.tail) + portion.entries <= limits.tail_records_max.into()
 }
 
 /// Keys of an interval lie between its anchor and the next one; those of the first may be smaller.

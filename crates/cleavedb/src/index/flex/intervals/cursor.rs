@@ -1,7 +1,9 @@
 //! A walk over the entries of a Flex index, in both directions.
 //!
-//! Owned by one thread at a time. Forwards, intervals come several at once, more of them the longer
-//! the walk goes on. Invariant: FC-1 it holds what it reads, so nothing it meets is ever removed.
+//! Owned by one thread at a time. Forwards, intervals come several at once: as many as walks of the
+//! index usually take, then more of them the longer the walk goes on. Neighbours that one flush has
+//! met stand together on disk, so that together they are fewer reads. Invariant: FC-1 it holds what
+//! it reads, so nothing it meets is ever removed.
 
 use std::collections::VecDeque;
 use std::sync::Arc as ValueArc;
@@ -9,7 +11,9 @@ use std::sync::Arc as ValueArc;
 use crate::base::cursor::Cursor;
 use crate::base::entry::{Kind, SEQ_MAX, Seq};
 use crate::base::error::Result;
+use crate::base::marks::mark;
 use crate::base::sync::Arc;
+use crate::base::usual::Expected;
 use crate::base::value::Value;
 use crate::index::CursorOptions;
 use crate::index::flex::intervals::anchors::Found;
@@ -19,6 +23,21 @@ use crate::io::Purpose;
 
 /// Most intervals that are read at once: some tens of KiB, what a device reads in one go.
 const AHEAD_MAX: usize = 16;
+
+/// Intervals up to which a walk begins with all that few walks go beyond; a longer one begins with
+/// what most take.
+const WALK_INTERVALS_CHEAP: usize = 3;
+
+/// How many intervals are read where one is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// The one.
+    One,
+    /// As many as walks forwards usually take: one begins.
+    Usual,
+    /// More than the last time: it goes on.
+    Growing,
+}
 
 /// Where an interval is in the index.
 type Place = (usize, usize);
@@ -34,8 +53,10 @@ pub(super) struct FlexCursor {
     open: Option<(Place, RunCursor)>,
     /// What was read of those behind it.
     ahead: VecDeque<(Place, ValueArc<Run>)>,
-    /// How many to read next time.
+    /// How many were read last.
     step: usize,
+    /// Intervals that the walk forwards has met.
+    walked: usize,
 }
 
 impl FlexCursor {
@@ -50,7 +71,30 @@ impl FlexCursor {
             open: None,
             ahead: VecDeque::new(),
             step: 1,
+            walked: 0,
         }
+    }
+
+    /// Whether walks are such as users take.
+    fn is_usual(&self) -> bool {
+        self.fill_cache && self.purpose == Purpose::Read
+    }
+
+    /// Tells how far a walk forwards went, which is over.
+    fn end_walk(&mut self) {
+        let walked = std::mem::take(&mut self.walked);
+        if self.is_usual() {
+            self.source.gathering.usual_walk.note(walked);
+        }
+    }
+
+    /// How many intervals to read together where a walk begins.
+    fn usual(&self) -> usize {
+        let expected = self.source.gathering.usual_walk.expected().filter(|_| self.is_usual());
+        let usual = |expected: Expected| {
+            expected.most.min(expected.least.max(WALK_INTERVALS_CHEAP)).clamp(1, AHEAD_MAX)
+        };
+        expected.map_or(1, usual)
     }
 
     /// What is in the cache; nothing is read.
@@ -62,8 +106,11 @@ impl FlexCursor {
     }
 
     /// Opens the interval of this number or the next group's first one; false if there is none.
-    fn enter(&mut self, place: Place, is_walk: bool) -> Result<bool> {
+    fn enter(&mut self, place: Place, reach: Reach) -> Result<bool> {
         self.open = None;
+        if reach != Reach::Growing {
+            self.end_walk();
+        }
         let source = Arc::clone(&self.source);
         let Some(found) = source.anchors.get(place.0, place.1) else { return Ok(false) };
         let place = (found.group, found.number);
@@ -73,17 +120,26 @@ impl FlexCursor {
         let run = match self.ahead.pop_front().map(|(_, run)| run).or_else(|| self.at_hand(&found))
         {
             Some(run) => run,
-            None => self.read(&source, found, is_walk)?,
+            None => self.read(&source, found, reach)?,
         };
+        self.walked += usize::from(reach != Reach::One);
         self.open = Some((place, RunCursor::new(run)));
         Ok(true)
     }
 
     /// Reads an interval, and those behind it if the walk goes on.
-    fn read(&mut self, source: &Source, found: Found<'_>, is_walk: bool) -> Result<ValueArc<Run>> {
-        self.step = if is_walk { (self.step * 2).min(AHEAD_MAX) } else { 1 };
+    fn read(&mut self, source: &Source, found: Found<'_>, reach: Reach) -> Result<ValueArc<Run>> {
+        let (count, step) = match reach {
+            Reach::One => (1, 1),
+            Reach::Usual => (self.usual(), 1),
+            Reach::Growing => {
+                let step = (self.step * 2).min(AHEAD_MAX);
+                (step, step)
+            }
+        };
+        self.step = step;
         let mut list = vec![found];
-        while list.len() < self.step {
+        while list.len() < count {
             let last = list.last().map_or((0, 0), |found| (found.group, found.number));
             let Some(next) = source.anchors.get(last.0, last.1 + 1) else { break };
             let is_beyond = self.end.as_deref().is_some_and(|end| &*next.interval.anchor >= end);
@@ -91,6 +147,9 @@ impl FlexCursor {
                 break;
             }
             list.push(next);
+        }
+        if reach == Reach::Usual && list.len() > 1 {
+            mark!("flex_walk_begun_with_what_is_usual");
         }
         self.ahead.clear();
         for (found, run) in list.iter().zip(source.read_many(&list, self.purpose)?) {
@@ -104,9 +163,10 @@ impl FlexCursor {
     }
 
     /// The first entry of an interval or of one behind it.
-    fn forward_from(&mut self, place: Place, is_walk: bool) -> Result<()> {
-        let mut place = place;
-        while self.enter(place, is_walk)? {
+    fn forward_from(&mut self, place: Place, reach: Reach) -> Result<()> {
+        let (mut place, mut reach) = (place, reach);
+        while self.enter(place, reach)? {
+            reach = Reach::Growing;
             let Some((at, cursor)) = &mut self.open else { break };
             cursor.seek_first()?;
             if cursor.valid() {
@@ -124,7 +184,7 @@ impl FlexCursor {
         let source = Arc::clone(&self.source);
         while let Some(found) = source.anchors.before(place.0, place.1) {
             place = (found.group, found.number);
-            self.enter(place, false)?;
+            self.enter(place, Reach::One)?;
             let Some((_, cursor)) = &mut self.open else { break };
             cursor.seek_last()?;
             if cursor.valid() {
@@ -136,7 +196,7 @@ impl FlexCursor {
     }
 
     /// Opens the interval of a key and moves within it; false where there is none.
-    fn open_at(&mut self, key: &[u8]) -> Result<bool> {
+    fn open_at(&mut self, key: &[u8], reach: Reach) -> Result<bool> {
         self.step = 1;
         let place = self.source.anchors.find(key).map(|found| (found.group, found.number));
         match (place, &self.open) {
@@ -145,7 +205,7 @@ impl FlexCursor {
                 Ok(false)
             }
             (Some(place), Some((open, _))) if *open == place => Ok(true),
-            (Some(place), _) => self.enter(place, false),
+            (Some(place), _) => self.enter(place, reach),
         }
     }
 
@@ -156,7 +216,7 @@ impl FlexCursor {
             _ => return Ok(()),
         };
         match is_forward {
-            true => self.forward_from((place.0, place.1 + 1), true),
+            true => self.forward_from((place.0, place.1 + 1), Reach::Growing),
             false => self.backward_from(place),
         }
     }
@@ -171,7 +231,8 @@ impl FlexCursor {
     }
 
     fn seek_in(&mut self, key: &[u8], seq: Seq, is_forward: bool) -> Result<()> {
-        if self.open_at(key)?
+        let reach = if is_forward { Reach::Usual } else { Reach::One };
+        if self.open_at(key, reach)?
             && let Some((_, cursor)) = &mut self.open
         {
             match is_forward {
@@ -183,10 +244,16 @@ impl FlexCursor {
     }
 }
 
+impl Drop for FlexCursor {
+    fn drop(&mut self) {
+        self.end_walk();
+    }
+}
+
 impl Cursor for FlexCursor {
     fn seek_first(&mut self) -> Result<()> {
         self.step = 1;
-        let outcome = self.forward_from((0, 0), false);
+        let outcome = self.forward_from((0, 0), Reach::Usual);
         self.guard(outcome)
     }
 

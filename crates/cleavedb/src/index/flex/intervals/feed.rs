@@ -1,9 +1,11 @@
-//! What a flush brings, in key order, so much of it ahead as a decision needs.
+//! What a flush brings, in key order, so much of it ahead as decisions need.
 //!
 //! Owned by one flush, shared with the cursor that hands its entries to the stripe rule. Entries go
 //! from hand to hand by the batch, and batches are used again. Invariants: FE-1 an entry is handed
-//! out once. FE-2 what is out of the source lies below the end of the last look.
+//! out once. FE-2 a batch holds entries of one interval: of two that one bound lies between, they
+//! are in two batches.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::base::cursor::{BoxCursor, Cursor};
@@ -14,6 +16,9 @@ use crate::base::sync::{Arc, Mutex};
 /// Entries and bytes that are taken out of the source at a time where a look had no end.
 const BATCH_ENTRIES: usize = 64;
 const BATCH_BYTES: u64 = 16 << 10;
+
+/// Batches that are kept to be used again: as many as are out of the source at a time.
+const SPARE_MAX: usize = 64;
 
 /// Where an entry is in the bytes of its batch, the value right behind the key.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +53,15 @@ impl Batch {
         self.bytes.get(range).unwrap_or_default()
     }
 
+    fn first_key(&self) -> &[u8] {
+        self.places.first().map_or(&[], |place| self.bytes(place.start..place.key_end))
+    }
+
+    /// About the bytes of its records.
+    fn record_bytes(&self) -> u64 {
+        self.places.iter().map(|place| record_bytes(place.end - place.start)).sum()
+    }
+
     fn clear(&mut self) {
         self.bytes.clear();
         self.places.clear();
@@ -65,9 +79,9 @@ fn record_bytes(bytes: usize) -> u64 {
 pub(super) struct Feed {
     source: BoxCursor,
     /// Out of the source already.
-    ahead: Batch,
-    /// A batch to be used again.
-    spare: Batch,
+    ahead: VecDeque<Batch>,
+    /// Batches to be used again.
+    spare: Vec<Batch>,
 }
 
 /// How much there is for an interval.
@@ -85,50 +99,95 @@ impl Feed {
     /// All entries of a source.
     pub(super) fn new(mut source: BoxCursor) -> Result<Self> {
         source.seek_first()?;
-        Ok(Self { source, ahead: Batch::default(), spare: Batch::default() })
+        Ok(Self { source, ahead: VecDeque::new(), spare: Vec::new() })
     }
 
     /// Key of the next entry.
     pub(super) fn next_key(&self) -> Option<Vec<u8>> {
-        match self.ahead.places.first() {
-            Some(place) => Some(self.ahead.bytes(place.start..place.key_end).to_vec()),
-            None => self.source.valid().then(|| self.source.key().to_vec()),
+        match self.ahead.front() {
+            Some(batch) => Some(batch.first_key().to_vec()),
+            None => self.source_key().map(<[u8]>::to_vec),
         }
     }
 
-    /// Looks ahead at the entries below `end`, up to these many of them or bytes.
+    /// Key of the next entry that is not out of the source.
+    pub(super) fn source_key(&self) -> Option<&[u8]> {
+        self.source.valid().then(|| self.source.key())
+    }
+
+    /// Whether all that is out of the source was handed out.
+    pub(super) fn is_at_source(&self) -> bool {
+        self.ahead.is_empty()
+    }
+
+    /// Looks ahead at the entries below `end`, up to these many of them or bytes. Those that are
+    /// out of the source already are of the interval that ends there, or of later ones.
     pub(super) fn look(
         &mut self,
         end: Option<&[u8]>,
         bytes_max: u64,
         max: usize,
     ) -> Result<Portion> {
-        if self.ahead.places.is_empty() && self.spare.bytes.capacity() > 0 {
-            self.ahead = std::mem::take(&mut self.spare);
+        let of_it = |batch: &&Batch| end.is_none_or(|end| batch.first_key() < end);
+        let mut portion = Portion::default();
+        let mut batches = 0;
+        for batch in self.ahead.iter().take_while(of_it) {
+            batches += 1;
+            portion.entries += batch.places.len();
+            portion.bytes += batch.record_bytes();
         }
-        let entries = self.ahead.places.len();
-        let bytes = self.ahead.places.iter().map(|place| record_bytes(place.end - place.start));
-        let mut portion = Portion { entries, bytes: bytes.sum(), goes_on: false };
+        if batches < self.ahead.len() {
+            return Ok(portion);
+        }
+        self.draw(end, bytes_max, max, portion)
+    }
+
+    /// Takes the entries below `end` out of the source, in one batch, up to so many with those of
+    /// the portion.
+    pub(super) fn draw(
+        &mut self,
+        end: Option<&[u8]>,
+        bytes_max: u64,
+        max: usize,
+        mut portion: Portion,
+    ) -> Result<Portion> {
+        let mut batch = self.spare.pop().unwrap_or_default();
         while self.source.valid() && end.is_none_or(|end| self.source.key() < end) {
             if portion.entries >= max || portion.bytes >= bytes_max {
                 portion.goes_on = true;
                 break;
             }
             portion.entries += 1;
-            portion.bytes += self.ahead.push(&self.source);
+            portion.bytes += batch.push(&self.source);
             self.source.next()?;
+        }
+        match batch.places.is_empty() {
+            true => self.spare.push(batch),
+            false => self.ahead.push_back(batch),
         }
         Ok(portion)
     }
 
     /// The next entries below `end`, in the place of such as were handed out; none at the end.
     fn swap(&mut self, used: &mut Batch, end: Option<&[u8]>) -> Result<()> {
-        used.clear();
-        if self.ahead.places.is_empty() {
-            self.look(end, BATCH_BYTES, BATCH_ENTRIES)?;
+        if self.ahead.is_empty() {
+            self.draw(end, BATCH_BYTES, BATCH_ENTRIES, Portion::default())?;
         }
-        std::mem::swap(&mut self.ahead, used);
+        let of_it = |batch: &Batch| end.is_none_or(|end| batch.first_key() < end);
+        let next = match self.ahead.front().is_some_and(of_it) {
+            true => self.ahead.pop_front().unwrap_or_default(),
+            false => Batch::default(),
+        };
+        self.put_back(std::mem::replace(used, next));
         Ok(())
+    }
+
+    /// A batch that was handed out.
+    fn put_back(&mut self, mut used: Batch) {
+        if used.bytes.capacity() > 0 && self.spare.len() < SPARE_MAX {
+            used.clear();
+            self.spare.push(used);
+        }
     }
 }
 
@@ -158,8 +217,7 @@ impl FeedCursor {
 
 impl Drop for FeedCursor {
     fn drop(&mut self) {
-        self.batch.clear();
-        self.feed.lock().spare = std::mem::take(&mut self.batch);
+        self.feed.lock().put_back(std::mem::take(&mut self.batch));
     }
 }
 
@@ -194,7 +252,6 @@ impl Cursor for FeedCursor {
             return Ok(());
         }
         self.at = Some(0);
-        self.batch.clear();
         self.feed.lock().swap(&mut self.batch, self.end.as_deref())
     }
 

@@ -18,6 +18,7 @@ use std::sync::Arc as ValueArc;
 use crate::base::checksum::key_hash;
 use crate::base::sync::Mutex;
 use crate::base::sync::figures::{AtomicU32, Ordering};
+use crate::base::usual::UsualRun;
 use crate::index::flex::intervals::FlexLimits;
 use crate::index::flex::intervals::anchors::Found;
 
@@ -32,6 +33,8 @@ pub(super) struct Gathering {
     limits: FlexLimits,
     /// What was fetched of intervals beside their first fragments.
     paid: Box<[AtomicU32]>,
+    /// Intervals that walks forwards take.
+    pub(super) usual_walk: UsualRun,
     wanted: Mutex<Wanted>,
 }
 
@@ -46,7 +49,8 @@ impl Gathering {
     /// Nothing noted.
     pub(super) fn new(limits: FlexLimits) -> Self {
         let paid = (0..SLOTS).map(|_| AtomicU32::new(0)).collect();
-        Self { limits, paid, wanted: Mutex::new(Wanted::default()) }
+        let usual_walk = UsualRun::default();
+        Self { limits, paid, usual_walk, wanted: Mutex::new(Wanted::default()) }
     }
 
     /// Whether an interval may stand in many fragments, for all that is remembered of it.

@@ -319,10 +319,11 @@ impl FlexJob {
     fn reclaim(&self) -> Result<Prepared> {
         let mut writer = self.shared.wait_for_writer();
         let view = self.shared.current();
+        let homes = view.source.anchors.homes();
         let find = |owner: u64| -> Option<Range<u64>> {
             match owner {
                 0 => Some(0..view.tombstone_bytes),
-                id => view.source.anchors.range_of_owner(id),
+                id => homes(id),
             }
         };
         let reclaimed = writer.space.reclaim(self.shared.limits.job_bytes_max, &find)?;
@@ -381,7 +382,7 @@ impl FlexJob {
             stretch.end.filter(|next| range.end.as_deref().is_none_or(|end| next.as_slice() < end));
         let told = (reason, done(end, is_same));
         self.look_at(context, (writer, &view), listener, kept, told, |applier| {
-            stretch.anchors.iter().try_for_each(|anchor| applier.tidy(anchor))
+            applier.each(&stretch.anchors, |applier, anchor| applier.tidy(anchor))
         })
     }
 
@@ -394,7 +395,7 @@ impl FlexJob {
         let kept = view.tombstones.tombstones();
         let told = ("read in fragments", Done::Gathered);
         self.look_at(context, (writer, &view), listener, kept, told, |applier| {
-            anchors.iter().try_for_each(|anchor| applier.gather(anchor))
+            applier.each(&anchors, |applier, anchor| applier.gather(anchor))
         })
     }
 

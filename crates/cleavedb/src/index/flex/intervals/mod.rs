@@ -19,6 +19,7 @@ mod cache;
 mod cursor;
 mod editor;
 mod feed;
+mod fetched;
 mod gathering;
 mod jobs;
 mod kept;
@@ -41,6 +42,7 @@ use crate::index::flex::intervals::apply::{Applied, Applier, Judge};
 use crate::index::flex::intervals::cache::IntervalCache;
 use crate::index::flex::intervals::editor::{Edited, Editor};
 use crate::index::flex::intervals::feed::Feed;
+use crate::index::flex::intervals::fetched::Fetched;
 use crate::index::flex::intervals::gathering::Gathering;
 use crate::index::flex::intervals::jobs::Plans;
 use crate::index::flex::intervals::state::{FlexState, encode_tombstones};
@@ -70,6 +72,8 @@ pub(crate) struct FlexLimits {
     pub(crate) gathered_paid_min: usize,
     /// Bytes of such intervals that make a job: what is worth its syncs.
     pub(crate) gathered_bytes_min: u64,
+    /// Intervals that work which rewrites them looks ahead at, to read them together.
+    pub(crate) ahead_intervals_max: usize,
     /// Intervals of a group.
     pub(crate) group_intervals_max: usize,
     /// Bytes of live data that a job moves, or of intervals that it looks at: how long a flush may
@@ -89,15 +93,19 @@ impl FlexLimits {
         gathered_fragments_min: 5,
         gathered_paid_min: 8,
         gathered_bytes_min: 1 << 20,
+        ahead_intervals_max: 1,
         group_intervals_max: 64,
         job_bytes_max: 16 << 20,
     };
 
     /// Past the page cache each fragment is a read of the device, and two of them come to what it
-    /// costs to write an interval anew.
+    /// costs to write an interval anew; there a device gives several times as much to who asks for
+    /// many at once.
     fn where_reads_are(self, direct: bool) -> Self {
-        let (fragments, paid) = if direct { (2, 2) } else { (usize::MAX, usize::MAX) };
+        let (fragments, paid, ahead) =
+            if direct { (2, 2, 32) } else { (usize::MAX, usize::MAX, 1) };
         Self {
+            ahead_intervals_max: self.ahead_intervals_max.max(ahead),
             gathered_fragments_min: self.gathered_fragments_min.min(fragments),
             gathered_paid_min: self.gathered_paid_min.min(paid),
             ..self
@@ -248,6 +256,7 @@ impl Shared {
             purpose: work.purpose,
             applied: Applied::default(),
             is_gathering: false,
+            fetched: Fetched::new(&view.source),
         };
         if let Some(entries) = work.entries {
             applier.apply(&Arc::new(Mutex::new(Feed::new(entries)?)))?;

@@ -66,6 +66,7 @@ impl FlexSizes {
                 gathered_fragments_min: 3,
                 gathered_paid_min: 3,
                 gathered_bytes_min: 0,
+                ahead_intervals_max: 5,
                 group_intervals_max: 4,
                 job_bytes_max: widths.table_bytes,
             },

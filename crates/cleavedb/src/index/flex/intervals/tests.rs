@@ -12,6 +12,7 @@ use crate::index::flex::tree::TreeWidths;
 use crate::index::testing::world::{Findings, World, entries_of, get, job_context};
 use crate::index::testing::{Entry, Recorder, VecCursor};
 
+mod ahead;
 mod defects;
 mod gathering;
 mod kept;
@@ -28,6 +29,7 @@ pub(super) const TINY: FlexSizes = FlexSizes {
         gathered_fragments_min: 2,
         gathered_paid_min: 1,
         gathered_bytes_min: 0,
+        ahead_intervals_max: 3,
         group_intervals_max: 4,
         job_bytes_max: 600,
     },
@@ -207,12 +209,12 @@ fn an_open_reads_many_directories_at_once() {
     // Work that has taken out what is covered would take the tombstone along.
     let (sections, groups) = (index.snapshot_sections(), index.shared.current());
     let groups = groups.source.anchors.groups().len();
-    let before = (world.io.meter.read_batches(), world.io.meter.read_calls(Purpose::Recovery));
+    let reads = || world.io.meter.read_calls(Purpose::Recovery);
+    let before = reads();
     let again = recover(&world, &sections);
-    let batches = world.io.meter.read_batches() - before.0;
-    let reads = world.io.meter.read_calls(Purpose::Recovery) - before.1;
-    assert!(groups > 20 && reads >= groups as u64, "{groups} groups, {reads} reads");
-    assert!((1..groups as u64 / 8).contains(&batches), "{groups} groups, {batches} batches");
+    // They stand near each other, as one flush has written them.
+    let reads = reads() - before;
+    assert!(groups > 20 && (1..groups as u64 / 4).contains(&reads), "{groups} groups, {reads}");
     assert_eq!(
         entries_of(&*again.view(), KeyRange::default()),
         entries_of(&*index.view(), KeyRange::default())

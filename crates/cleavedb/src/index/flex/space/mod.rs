@@ -28,6 +28,7 @@
 
 pub(crate) mod log;
 mod open;
+mod pieces;
 pub(crate) mod reclaim;
 pub(crate) mod record;
 pub(crate) mod segment;
@@ -56,6 +57,7 @@ use crate::io::Io;
 use crate::values::file::OpenFiles;
 
 pub(crate) use view::View;
+use view::missing;
 
 /// Sizes of a space.
 #[derive(Clone, Copy, Debug)]

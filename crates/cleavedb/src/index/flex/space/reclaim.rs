@@ -7,12 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::base::entry::FileId;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
+use crate::index::flex::space::pieces::{Joining, Part, read_parts};
 use crate::index::flex::space::record::Record;
 use crate::index::flex::space::segment::format::{DATA_BYTES, place_of};
-use crate::index::flex::space::{SegmentState, Space};
+use crate::index::flex::space::{SegmentState, Space, missing};
+use crate::index::flex::tree::Tree;
 use crate::index::flex::tree::extent::Placed;
 use crate::io::Purpose;
+
+/// Bytes and pieces that are in memory at a time while they are moved. The more, the fewer passes
+/// over what is emptied: with as many, a pass finds something to take in nearly each block.
+const BATCH_BYTES: u64 = 4 << 20;
+const BATCH_PIECES: usize = 1 << 15;
 
 /// What a reclaim did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,37 +126,76 @@ impl Space {
         for state in chosen.values() {
             owners.extend(state.segment.owners(Purpose::Collection)?.unwrap_or_default());
         }
-        for owner in owners {
-            if let Some(range) = find(owner) {
-                let end = range.end.min(self.tree.length());
-                self.empty_range(chosen, range.start.min(end)..end, owner, reclaimed)?;
-            }
-        }
+        let length = self.tree.length();
+        let home = |owner| {
+            let range = find(owner)?;
+            Some((range.start.min(length)..range.end.min(length), owner))
+        };
+        let mut homes: Vec<(Range<u64>, u64)> = owners.into_iter().filter_map(home).collect();
+        homes.sort_by_key(|(range, owner)| (range.start, *owner));
+        self.empty_ranges(chosen, &homes, reclaimed)?;
         let is_left = |(id, state): (&FileId, &SegmentState)| {
             let change = self.changes.get(id).copied().unwrap_or_default();
             state.live_bytes.saturating_add_signed(change) > 0
         };
         if chosen.iter().any(is_left) {
             reclaimed.walks += 1;
-            self.empty_range(chosen, 0..self.tree.length(), 0, reclaimed)?;
+            self.empty_ranges(chosen, &[(0..length, 0)], reclaimed)?;
         }
         Ok(())
     }
 
-    /// Moves what of a range lives in these segments.
-    fn empty_range(
+    /// Moves what lives in these segments of ranges of the space, each with its owner, in order of
+    /// where they begin.
+    fn empty_ranges(
         &mut self,
         chosen: &BTreeMap<FileId, SegmentState>,
-        range: Range<u64>,
-        owner: u64,
+        homes: &[(Range<u64>, u64)],
         reclaimed: &mut Reclaimed,
     ) -> Result<()> {
-        let is_there = |piece: &Placed| chosen.contains_key(&place_of(piece.extent.physical).0);
-        let pieces: Vec<Placed> = self.tree.walk(range)?.filter(is_there).collect();
-        for piece in pieces {
-            let bytes = self.read(piece.offset..piece.end(), Purpose::Collection)?;
+        let mut batch = Batch::default();
+        // What was looked at: homes of owners that were one may overlap.
+        let mut from = 0;
+        for (range, owner) in homes {
+            from = range.start.max(from);
+            while from < range.end {
+                from = batch.fill(&self.tree, from..range.end, *owner, chosen)?;
+                if batch.is_full() {
+                    self.move_pieces(&batch, chosen, reclaimed)?;
+                    batch = Batch::default();
+                }
+            }
+        }
+        self.move_pieces(&batch, chosen, reclaimed)
+    }
+
+    /// Writes pieces again, in the order of the space.
+    fn move_pieces(
+        &mut self,
+        batch: &Batch,
+        chosen: &BTreeMap<FileId, SegmentState>,
+        reclaimed: &mut Reclaimed,
+    ) -> Result<()> {
+        let mut parts = Vec::with_capacity(batch.pieces.len());
+        let mut at = 0;
+        for (piece, _) in &batch.pieces {
+            let (id, position) = place_of(piece.extent.physical);
+            let segment = &chosen.get(&id).ok_or_else(|| missing(id))?.segment;
+            let bytes = u64::from(piece.extent.length);
+            parts.push(Part { segment, position, bytes, place: (0, at) });
+            at += bytes as usize;
+        }
+        let read = read_parts(parts, 1, Joining::FOR_SWEEPS, Purpose::Collection)?
+            .pop()
+            .unwrap_or_default();
+        let mut rest = read.as_slice();
+        for (piece, owner) in &batch.pieces {
+            let Some((bytes, behind)) = rest.split_at_checked(piece.extent.length as usize) else {
+                return Err(Error::corruption("a piece that was not read"));
+            };
+            rest = behind;
             let (mut offset, mut old) = (piece.offset, piece.extent.physical);
-            for extent in self.append(&bytes, owner, Purpose::Collection)? {
+            for extent in self.append(bytes, *owner, Purpose::Collection)? {
                 let (length, new) = (u64::from(extent.length), extent.physical);
                 self.tree.relocate(offset..offset + length, old, new)?;
                 *self.changes.entry(place_of(old).0).or_default() -= length.cast_signed();
@@ -160,5 +206,38 @@ impl Space {
             }
         }
         Ok(())
+    }
+}
+
+/// Pieces that are moved together, in the order of the space, each with its owner.
+#[derive(Default)]
+struct Batch {
+    pieces: Vec<(Placed, u64)>,
+    bytes: u64,
+}
+
+impl Batch {
+    fn is_full(&self) -> bool {
+        self.bytes >= BATCH_BYTES || self.pieces.len() >= BATCH_PIECES
+    }
+
+    /// Takes in what of a range lives in these segments, until it is full; returns how far it came.
+    fn fill(
+        &mut self,
+        tree: &Tree,
+        range: Range<u64>,
+        owner: u64,
+        chosen: &BTreeMap<FileId, SegmentState>,
+    ) -> Result<u64> {
+        for piece in tree.walk(range.clone())? {
+            if chosen.contains_key(&place_of(piece.extent.physical).0) {
+                self.bytes += u64::from(piece.extent.length);
+                self.pieces.push((piece, owner));
+                if self.is_full() {
+                    return Ok(piece.end());
+                }
+            }
+        }
+        Ok(range.end)
     }
 }

@@ -15,6 +15,7 @@ use crate::log::testing::{DIR, UUID, disk, io};
 mod damage;
 mod groups;
 mod model;
+mod pieces;
 mod space_amplification;
 
 /// Nodes so small that a few dozen extents make a tree of four levels.

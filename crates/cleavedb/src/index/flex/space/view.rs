@@ -3,18 +3,17 @@
 //! A view is a value that nobody changes; it keeps the files that it may read.
 
 use std::ops::Range;
+use std::slice;
 
 use crate::base::entry::FileId;
 use crate::base::error::{Error, Result};
 use crate::base::sync::Arc;
+use crate::index::flex::space::pieces::{Joining, Part, read_parts};
 use crate::index::flex::space::segment::Segment;
 use crate::index::flex::space::segment::format::place_of;
 use crate::index::flex::space::{Segments, Space};
 use crate::index::flex::tree::Tree;
 use crate::io::Purpose;
-
-/// Most bytes that room is made for before they are there.
-const READ_ROOM_MAX: u64 = 64 << 10;
 
 /// A space as of one group.
 #[derive(Clone)]
@@ -41,7 +40,7 @@ impl View {
     /// The bytes of a range.
     #[cfg(test)]
     pub(crate) fn read(&self, range: Range<u64>, purpose: Purpose) -> Result<Vec<u8>> {
-        read(&self.tree, range, purpose, |id| self.segments.get(&id).cloned())
+        Ok(self.read_many(slice::from_ref(&range), purpose)?.pop().unwrap_or_default())
     }
 
     /// The bytes of each range: all their fragments are asked for at once.
@@ -50,65 +49,38 @@ impl View {
         ranges: &[Range<u64>],
         purpose: Purpose,
     ) -> Result<Vec<Vec<u8>>> {
-        let (mut parts, mut reads) = (Vec::new(), Vec::new());
-        for (number, range) in ranges.iter().enumerate() {
-            for (physical, bytes) in runs(&self.tree, range.clone())? {
-                let (id, position) = place_of(physical);
-                let segment = self.segments.get(&id).ok_or_else(|| missing(id))?;
-                let read = segment.batched(position, bytes, purpose)?;
-                parts.push((number, segment, position, bytes, read.is_some()));
-                reads.extend(read);
-            }
-        }
-        match (reads.as_mut_slice(), parts.first()) {
-            // A lone read needs no ring.
-            ([read], _) => read.result = read.file.read_exact_at(&mut read.buffer, read.offset),
-            (reads, Some((_, segment, ..))) if !reads.is_empty() => {
-                segment.io().disk.read_batch(reads);
-                segment.io().meter.batch_submitted();
-            }
-            _ => {}
-        }
-        let mut reads = reads.into_iter();
-        let room = |range: &Range<u64>| (range.end - range.start).min(READ_ROOM_MAX) as usize;
-        let mut out: Vec<Vec<u8>> =
-            ranges.iter().map(|range| Vec::with_capacity(room(range))).collect();
-        for (number, segment, position, bytes, is_batched) in parts {
-            let Some(out) = out.get_mut(number) else { continue };
-            match is_batched.then(|| reads.next()).flatten() {
-                Some(read) => {
-                    segment.take_blocks(read, position, position + bytes, purpose, out)?;
-                }
-                None => segment.read(position, bytes, purpose, out)?,
-            }
-        }
-        Ok(out)
+        read_many(&self.tree, ranges, purpose, |id| self.segments.get(&id))
     }
 }
 
 impl Space {
-    /// The bytes of a range, those of the group in the making among them.
+    /// The bytes of a range, those of the group in the making among them: all their fragments are
+    /// asked for at once.
     pub(crate) fn read(&self, range: Range<u64>, purpose: Purpose) -> Result<Vec<u8>> {
-        let find = |id| self.segments.get(&id).map(|state| Arc::clone(&state.segment));
-        read(&self.tree, range, purpose, find)
+        let find = |id| self.segments.get(&id).map(|state| &state.segment);
+        let mut read = read_many(&self.tree, slice::from_ref(&range), purpose, find)?;
+        Ok(read.pop().unwrap_or_default())
     }
 }
 
-/// Reads piece by piece; pieces that stand together come in one read.
-fn read(
+/// Reads ranges, all their fragments at once.
+fn read_many<'a>(
     tree: &Tree,
-    range: Range<u64>,
+    ranges: &[Range<u64>],
     purpose: Purpose,
-    find: impl Fn(FileId) -> Option<Arc<Segment>>,
-) -> Result<Vec<u8>> {
-    let room = range.end.saturating_sub(range.start).min(READ_ROOM_MAX);
-    let mut out = Vec::with_capacity(room as usize);
-    for (physical, bytes) in runs(tree, range)? {
-        let (id, position) = place_of(physical);
-        let segment = find(id).ok_or_else(|| missing(id))?;
-        segment.read(position, bytes, purpose, &mut out)?;
+    find: impl Fn(FileId) -> Option<&'a Arc<Segment>>,
+) -> Result<Vec<Vec<u8>>> {
+    let mut parts = Vec::new();
+    for (number, range) in ranges.iter().enumerate() {
+        let mut at = 0;
+        for (physical, bytes) in runs(tree, range.clone())? {
+            let (id, position) = place_of(physical);
+            let segment = find(id).ok_or_else(|| missing(id))?;
+            parts.push(Part { segment, position, bytes, place: (number, at) });
+            at += bytes as usize;
+        }
     }
-    Ok(out)
+    read_parts(parts, ranges.len(), Joining::FOR_READS, purpose)
 }
 
 /// Where a range stands: pieces that stand together are one.
@@ -128,6 +100,6 @@ fn runs(tree: &Tree, range: Range<u64>) -> Result<Vec<(u64, u64)>> {
     Ok(runs)
 }
 
-fn missing(id: FileId) -> Error {
+pub(super) fn missing(id: FileId) -> Error {
     Error::corruption(format!("the space leads to segment {id}, which it does not have"))
 }

@@ -93,9 +93,10 @@ fn keys_belong_to_the_last_anchor_that_is_not_above() {
     }
     assert_eq!(backwards, offsets);
     assert_eq!(anchors.len(), 5);
-    assert_eq!(anchors.range_of_owner(1), Some(5..625), "with what was split off");
-    assert_eq!(anchors.range_of_owner(2), Some(625..1535));
-    assert_eq!(anchors.range_of_owner(9), None);
+    let homes = anchors.homes();
+    assert_eq!(homes(1), Some(5..625), "with what was split off");
+    assert_eq!(homes(2), Some(625..1535));
+    assert_eq!(homes(9), None);
     assert!(Anchors::default().find(b"a").is_none());
     assert!(Anchors::default().last().is_none());
 }

@@ -21,6 +21,7 @@ use crate::base::names::{FileKind, file_name};
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::sync::{Arc, ArcSwap, Mutex};
 use crate::index::flex::space::SpaceContext;
+use crate::index::flex::space::pieces::{Part, put};
 use crate::index::flex::space::segment::format::{
     BLOCK_BYTES, DATA_BYTES, HEADER_BYTES, TRAILER_BYTES, block_offset, check_block, check_header,
     decode_summary, summary_bytes,
@@ -138,7 +139,7 @@ impl Segment {
     }
 
     /// Appends these bytes out of a read of their blocks, each of which is proved.
-    pub(crate) fn take_blocks(
+    fn take_blocks(
         &self,
         read: BatchRead,
         from: u64,
@@ -159,6 +160,43 @@ impl Segment {
             position += DATA_BYTES;
         }
         Ok(())
+    }
+
+    /// Brings parts, in order of their positions, to their places, out of a read of all the blocks
+    /// that they lie in; those blocks are proved, each once.
+    pub(super) fn take_parts(
+        &self,
+        read: BatchRead,
+        parts: &[Part<'_>],
+        purpose: Purpose,
+        out: &mut [Vec<u8>],
+    ) -> Result<()> {
+        self.context.io.meter.read(purpose, read.buffer.len() as u64);
+        read.result.map_err(|e| self.unread(e, read.offset))?;
+        let mut proved: (u64, &[u8]) = (0, &[]);
+        for part in parts {
+            let (mut position, (number, mut at)) = (part.position, part.place);
+            while position < part.end() {
+                let offset = block_offset(position);
+                if offset != proved.0 {
+                    proved = (offset, self.proved_block(&read.buffer, read.offset, offset)?);
+                }
+                let within = position % DATA_BYTES;
+                let end = (within + part.end() - position).min(DATA_BYTES);
+                let bytes = proved.1.get(within as usize..end as usize).unwrap_or_default();
+                put(bytes, out, (number, at))?;
+                (position, at) = (position + end - within, at + (end - within) as usize);
+            }
+        }
+        Ok(())
+    }
+
+    /// The data of one of the blocks that were read from `start` on.
+    fn proved_block<'a>(&self, read: &'a [u8], start: u64, offset: u64) -> Result<&'a [u8]> {
+        let from = (offset - start) as usize;
+        let block = read.get(from..from + BLOCK_BYTES as usize).unwrap_or_default();
+        check_block(block, &self.context.owner, self.id, offset)
+            .map_err(|e| self.damaged(offset, e))
     }
 
     /// Whose data is in it; `None` where nobody knows, for it was never ended.
