@@ -26,7 +26,7 @@ fmt:
 
 # Lints, with all features and with none.
 clippy:
-    cargo clippy --workspace --all-targets -- -D warnings
+    cargo clippy --workspace --features cleavedb-bench/peers --all-targets -- -D warnings
     cargo clippy -p cleavedb --all-targets -- -D warnings
 
 # The engines compared with: their libraries, lints, self-tests.

@@ -28,8 +28,8 @@ impl Joining {
     /// For who waits: a block more takes a device about as long as one read more of many.
     pub(super) const FOR_READS: Self = Self { gap_blocks_max: 1, blocks_max: 16 };
 
-    /// For who takes in most of a segment, one read after the other: a gap of as many blocks takes
-    /// as long as a read of its own, and a quarter of as many reads as fast as the device can.
+    /// For who takes in most of a segment: to read over such a gap takes no longer than to begin
+    /// anew, and reads of this length go as fast as the device transfers.
     pub(super) const FOR_SWEEPS: Self = Self { gap_blocks_max: 4, blocks_max: 64 };
 
     fn joins(self, first: &Part<'_>, last: &Part<'_>, next: &Part<'_>) -> bool {
