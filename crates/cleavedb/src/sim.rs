@@ -1,5 +1,5 @@
 //! What the harness needs and users do not: simulated disk and clock, the seeded stepper, tiny
-//! widths, marks and planted bugs. Only with feature `sim`; no promise of stability.
+//! widths, marks and planted bugs. Only with feature `sim` (marks: `marks`); no promise of stability.
 //!
 //! A test makes a [`MemoryDisk`], a [`Stepper`] and a [`SimulatedClock`], opens a database in
 //! [`Environment::simulated`], lets [`MemoryDisk::crash_image`] build the disks a crash could
@@ -10,6 +10,7 @@ pub mod locator;
 pub mod map;
 pub mod tree;
 
+#[cfg(feature = "marks")]
 pub use crate::base::marks::marks;
 #[cfg(feature = "planted")]
 pub use crate::base::planted::plant;

@@ -1,8 +1,8 @@
 //! Marks: counters on rare events, so that a test can prove that it met them.
 //!
-//! `mark!("flush_with_snapshot")` costs nothing without feature `sim`.
+//! `mark!("flush_with_snapshot")` costs nothing without feature `marks`.
 
-#[cfg(feature = "sim")]
+#[cfg(feature = "marks")]
 mod counting {
     use std::collections::BTreeMap;
     use std::sync::Mutex;
@@ -51,13 +51,13 @@ mod counting {
     }
 }
 
-#[cfg(feature = "sim")]
+#[cfg(feature = "marks")]
 pub use counting::{Mark, marks};
 
-/// Counts a rare event under feature `sim`; nothing otherwise.
+/// Counts a rare event under feature `marks`; nothing otherwise.
 macro_rules! mark {
     ($name:literal) => {{
-        #[cfg(feature = "sim")]
+        #[cfg(feature = "marks")]
         {
             static MARK: $crate::base::marks::Mark = $crate::base::marks::Mark::new($name);
             MARK.hit();

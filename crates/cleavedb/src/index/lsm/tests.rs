@@ -351,7 +351,7 @@ fn agrees_with_model_and_twin() {
 }
 
 #[test]
-#[cfg(feature = "sim")]
+#[cfg(feature = "marks")]
 fn rare_events_are_met() {
     agrees_with_model_and_twin();
     let marks = crate::base::marks::marks();
