@@ -18,6 +18,7 @@ mod gathering;
 mod kept;
 mod model;
 mod tails;
+mod walks;
 mod write_through;
 
 /// Sizes so small that a few entries split everything.

@@ -149,9 +149,7 @@ impl<'p, 'a> Batch<'p, 'a> {
                 continue;
             }
             for part in parts {
-                let mut bytes = Vec::with_capacity(part.bytes as usize);
-                part.segment.read(part.position, part.bytes, purpose, &mut bytes)?;
-                put(&bytes, out, part.place)?;
+                Segment::read_part(*part, purpose, out)?;
             }
         }
         Ok(())

@@ -77,44 +77,32 @@ impl Segment {
         &self.context.io
     }
 
-    /// Appends so many bytes of its data from a position on.
-    pub(crate) fn read(
-        &self,
-        position: u64,
-        bytes: u64,
-        purpose: Purpose,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
-        let end = position.saturating_add(bytes);
+    /// Brings a part to its place, some or all of which may not be written yet.
+    pub(super) fn read_part(part: Part<'_>, purpose: Purpose, out: &mut [Vec<u8>]) -> Result<()> {
+        let segment = part.segment;
         let mut late = Vec::new();
-        let disk_end = {
-            let tail = self.tail.lock();
-            match tail.as_ref().filter(|tail| tail.start < end) {
-                None => end,
+        let written_end = {
+            let tail = segment.tail.lock();
+            match tail.as_ref().filter(|tail| tail.start < part.end()) {
+                None => part.end(),
                 Some(tail) => {
-                    let from = position.saturating_sub(tail.start) as usize;
-                    let to = (end - tail.start) as usize;
-                    let part = tail.bytes.get(from..to).ok_or_else(|| {
+                    let from = part.position.saturating_sub(tail.start) as usize;
+                    let to = (part.end() - tail.start) as usize;
+                    late.extend_from_slice(tail.bytes.get(from..to).ok_or_else(|| {
                         let error = Error::corruption("bytes that were never written");
-                        self.damaged(block_offset(position), error)
-                    })?;
-                    late.extend_from_slice(part);
+                        segment.damaged(block_offset(part.position), error)
+                    })?);
                     tail.start
                 }
             }
         };
-        if position < disk_end {
-            self.read_blocks(position, disk_end, purpose, out)?;
+        let written = Part { bytes: written_end.saturating_sub(part.position), ..part };
+        if written.bytes > 0 {
+            let mut read = segment.blocks_of(part.position, written_end, purpose)?;
+            read.result = read.file.read_exact_at(&mut read.buffer, read.offset);
+            segment.take_parts(read, &[written], purpose, out)?;
         }
-        out.append(&mut late);
-        Ok(())
-    }
-
-    /// Reads what is on disk: the blocks that it lies in, each proved.
-    fn read_blocks(&self, from: u64, to: u64, purpose: Purpose, out: &mut Vec<u8>) -> Result<()> {
-        let mut read = self.blocks_of(from, to, purpose)?;
-        read.result = read.file.read_exact_at(&mut read.buffer, read.offset);
-        self.take_blocks(read, from, to, purpose, out)
+        put(&late, out, (part.place.0, part.place.1 + written.bytes as usize))
     }
 
     /// The read that brings these bytes, for a batch; `None` where some are not written yet.
@@ -136,30 +124,6 @@ impl Segment {
         let (offset, last) = (block_offset(from), block_offset(to - 1));
         let buffer = vec![0; (last + BLOCK_BYTES - offset) as usize];
         Ok(BatchRead { file: self.disk_file(purpose)?, offset, buffer, result: Ok(()) })
-    }
-
-    /// Appends these bytes out of a read of their blocks, each of which is proved.
-    fn take_blocks(
-        &self,
-        read: BatchRead,
-        from: u64,
-        to: u64,
-        purpose: Purpose,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
-        self.context.io.meter.read(purpose, read.buffer.len() as u64);
-        read.result.map_err(|e| self.unread(e, read.offset))?;
-        let mut position = from - from % DATA_BYTES;
-        for (number, block) in (0u64..).zip(read.buffer.chunks(BLOCK_BYTES as usize)) {
-            let offset = read.offset + number * BLOCK_BYTES;
-            let data = check_block(block, &self.context.owner, self.id, offset)
-                .map_err(|e| self.damaged(offset, e))?;
-            let first = from.saturating_sub(position) as usize;
-            let behind = (to - position).min(DATA_BYTES) as usize;
-            out.extend_from_slice(data.get(first..behind).unwrap_or_default());
-            position += DATA_BYTES;
-        }
-        Ok(())
     }
 
     /// Brings parts, in order of their positions, to their places, out of a read of all the blocks

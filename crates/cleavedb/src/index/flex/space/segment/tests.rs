@@ -11,10 +11,14 @@ fn bytes_of(number: u64, length: usize) -> Vec<u8> {
     (0..length).map(|at| (at as u64 * 31 + number) as u8).collect()
 }
 
-fn read(segment: &Segment, position: u64, bytes: u64) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    segment.read(position, bytes, Purpose::Read, &mut out)?;
-    Ok(out)
+fn part(segment: &Arc<Segment>, position: u64, bytes: u64) -> Part<'_> {
+    Part { segment, position, bytes, place: (0, 0) }
+}
+
+fn read(segment: &Arc<Segment>, position: u64, bytes: u64) -> Result<Vec<u8>> {
+    let mut out = vec![vec![0; bytes as usize]];
+    Segment::read_part(part(segment, position, bytes), Purpose::Read, &mut out)?;
+    Ok(out.remove(0))
 }
 
 #[test]
@@ -84,11 +88,12 @@ fn segments_pass_by_the_page_cache_where_asked_for() {
         assert!(read(&segment, 10, 8000).unwrap() == bytes[10..8010]);
         let mut batch = [segment.batched(0, 9000, Purpose::Read).unwrap().unwrap()];
         io.disk.read_batch(&mut batch);
-        let mut out = Vec::new();
+        let mut out = vec![vec![0; 9000]];
         for read in batch {
-            segment.take_blocks(read, 0, 9000, Purpose::Read, &mut out).unwrap();
+            let parts = [part(&segment, 0, 9000)];
+            segment.take_parts(read, &parts, Purpose::Read, &mut out).unwrap();
         }
-        assert!(out == bytes);
+        assert!(out == [bytes]);
         assert_eq!(segment.disk_file(Purpose::Read).unwrap().is_direct(), is_direct);
         let segment = writer.finish(Purpose::Flush).unwrap();
         assert!(segment.owners(Purpose::Read).unwrap().unwrap().into_iter().eq([1]));
