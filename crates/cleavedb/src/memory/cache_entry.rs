@@ -1,5 +1,5 @@
 //! What shares the block cache's one budget: blocks of tables, values read one by one from value
-//! files, and what other indexes keep of theirs. Plain data. All of them take their numbers from
+//! files, records read one by one from an index, and what else other indexes keep of theirs. Plain data. All of them take their numbers from
 //! one sequence, so a key of the cache is never that of two kinds.
 
 use std::any::Any;
@@ -10,6 +10,7 @@ use std::sync::Arc as ValueArc;
 use crate::base::entry::{KeyspaceId, Seq};
 use crate::base::value::Value;
 use crate::memory::cache::Cached;
+use crate::memory::cached_record::CachedRecord;
 
 /// What an index keeps in the cache that this layer knows nothing of.
 pub(crate) trait Resident: Any + Send + Sync + Debug {
@@ -17,11 +18,13 @@ pub(crate) trait Resident: Any + Send + Sync + Debug {
     fn memory_bytes(&self) -> u64;
 }
 
-/// A block, a value, or something else.
+/// A block, a record, a value, or something else.
 #[derive(Clone, Debug)]
 pub(crate) enum CacheEntry<B> {
     /// A block of a table.
     Block(B),
+    /// The newest version of a key that an index has.
+    Record(CachedRecord),
     /// A value out of a value file.
     Value(ValueArc<CachedValue>),
     /// What its owner knows.
@@ -50,14 +53,22 @@ impl<B> CacheEntry<B> {
     pub(crate) fn into_block(self) -> Option<B> {
         match self {
             Self::Block(block) => Some(block),
-            Self::Value(_) | Self::Resident(_) => None,
+            Self::Record(_) | Self::Value(_) | Self::Resident(_) => None,
+        }
+    }
+
+    /// The record, if it is one.
+    pub(crate) fn into_record(self) -> Option<CachedRecord> {
+        match self {
+            Self::Record(record) => Some(record),
+            Self::Block(_) | Self::Value(_) | Self::Resident(_) => None,
         }
     }
 
     /// The value, if it is one.
     pub(crate) fn into_value(self) -> Option<ValueArc<CachedValue>> {
         match self {
-            Self::Block(_) | Self::Resident(_) => None,
+            Self::Block(_) | Self::Record(_) | Self::Resident(_) => None,
             Self::Value(value) => Some(value),
         }
     }
@@ -65,7 +76,7 @@ impl<B> CacheEntry<B> {
     /// What an owner of this type keeps, if it is that.
     pub(crate) fn into_resident<T: Resident>(self) -> Option<ValueArc<T>> {
         match self {
-            Self::Block(_) | Self::Value(_) => None,
+            Self::Block(_) | Self::Record(_) | Self::Value(_) => None,
             Self::Resident(resident) => {
                 let any: ValueArc<dyn Any + Send + Sync> = resident;
                 any.downcast().ok()
@@ -78,6 +89,7 @@ impl<B: Cached> Cached for CacheEntry<B> {
     fn memory_bytes(&self) -> u64 {
         match self {
             Self::Block(block) => block.memory_bytes(),
+            Self::Record(record) => record.memory_bytes(),
             Self::Value(value) => {
                 let held = value.value.held_bytes() + value.key.len();
                 (held + size_of::<CachedValue>() + 4 * size_of::<usize>()) as u64

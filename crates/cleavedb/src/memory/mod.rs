@@ -3,6 +3,7 @@
 mod arena;
 pub(crate) mod cache;
 pub(crate) mod cache_entry;
+pub(crate) mod cached_record;
 pub(crate) mod memtable;
 pub(crate) mod prefetch;
 mod skip_list;

@@ -247,8 +247,10 @@ impl TableReader {
         let load = || self.read_block(extent, purpose).map(CacheEntry::Block);
         match self.cache.get_or_load(&key, load)? {
             CacheEntry::Block(block) => Ok(block),
-            // No file is both a table and a value file.
-            CacheEntry::Value(_) | CacheEntry::Resident(_) => self.read_block(extent, purpose),
+            // No file is a table and something else.
+            CacheEntry::Record(_) | CacheEntry::Value(_) | CacheEntry::Resident(_) => {
+                self.read_block(extent, purpose)
+            }
         }
     }
 

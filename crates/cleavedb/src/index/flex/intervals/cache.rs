@@ -6,7 +6,7 @@
 //! has.
 //!
 //! What is missed once does not take the place of what is read often: as long as the cache is full,
-//! a get keeps its own record alone ([`KeptRecord`]), and an interval is read whole and kept only
+//! a get keeps its own record alone ([`kept`]), and an interval is read whole and kept only
 //! where it is missed again at once: where keys are asked for that stand side by side.
 //!
 //! What a change makes of contents that are there is put in with it, and nothing else. That is
@@ -24,9 +24,10 @@ use crate::base::marks::mark;
 use crate::base::sync::Arc;
 use crate::base::sync::figures::{AtomicBool, AtomicU32, Ordering};
 use crate::index::flex::intervals::anchors::Interval;
-use crate::index::flex::intervals::kept::KeptRecord;
+use crate::index::flex::intervals::kept;
 use crate::index::flex::intervals::run::Run;
 use crate::memory::cache_entry::Resident;
+use crate::memory::cached_record::CachedRecord;
 use crate::table::{BlockCache, CacheEntry};
 
 impl Resident for Run {
@@ -82,29 +83,26 @@ impl IntervalCache {
         self.blocks.get(&(self.namespace, stamp))?.into_resident()
     }
 
-    /// What was kept of a key of an interval, and stands there still.
-    pub(super) fn record(
-        &self,
-        interval: &Interval,
-        key: &[u8],
-        hash: u64,
-    ) -> Option<ValueArc<KeptRecord>> {
-        let entry = self.blocks.get_uncounted(&(self.records, hash))?;
-        let record = entry.into_resident::<KeptRecord>()?;
-        if !record.answers(interval, key) {
+    /// What was kept of a key of an interval, if it stands there still.
+    pub(super) fn record(&self, interval: &Interval, hash: u64) -> Option<CachedRecord> {
+        let record = self.blocks.get_uncounted(&(self.records, hash))?.into_record()?;
+        if !kept::answers(&record, interval, hash) {
             mark!("kept_record_superseded");
             return None;
         }
-        self.blocks.count_hit();
         Some(record)
     }
 
     /// Keeps what a get has found of a key in an interval.
     pub(super) fn keep(&self, interval: &Interval, (key, hash): (&[u8], u64), found: &Found) {
-        if let Some(record) = KeptRecord::new(interval, key, found) {
-            let entry: ValueArc<dyn Resident> = ValueArc::new(record);
-            self.blocks.insert_uncounted((self.records, hash), CacheEntry::Resident(entry));
+        if let Some(record) = kept::record_of(interval, key, found) {
+            self.blocks.insert_uncounted((self.records, hash), CacheEntry::Record(record));
         }
+    }
+
+    /// A get was answered with what was kept.
+    pub(super) fn count_hit(&self) {
+        self.blocks.count_hit();
     }
 
     /// Whether an interval that is not there is worth what it takes to read it whole and keep it:

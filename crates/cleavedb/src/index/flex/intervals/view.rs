@@ -200,10 +200,13 @@ impl IndexView for FlexView {
                 self.answer(&run, key, hash, lookup);
                 return Ok(());
             }
-            let record = cache.record(found.interval, key, hash);
-            if let Some(record) = record.filter(|record| record.seq <= lookup.snapshot) {
+            let record = cache.record(found.interval, hash);
+            if let Some(version) =
+                record.as_ref().and_then(|record| record.visible(key, lookup.snapshot))
+            {
                 mark!("kept_record_answered");
-                lookup.offer(record.seq, record.kind, || record.value.clone());
+                cache.count_hit();
+                lookup.offer(version.seq, version.kind, || version.value());
                 return Ok(());
             }
             if !cache.is_wanted(&found.interval.anchor) {

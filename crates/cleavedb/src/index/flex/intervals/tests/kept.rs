@@ -140,7 +140,7 @@ fn operands_and_what_they_stand_on_are_not_kept() {
         assert_eq!(bench.now("key00010").0.as_deref(), Some("old+1"));
         let view = bench.index.shared.current();
         let interval = view.source.anchors.find(b"key00010").unwrap().interval;
-        let kept = bench.index.shared.cache.record(interval, b"key00010", key_hash(b"key00010"));
+        let kept = bench.index.shared.cache.record(interval, key_hash(b"key00010"));
         assert!(kept.is_none());
     }
 }
