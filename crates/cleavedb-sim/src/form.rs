@@ -71,6 +71,7 @@ pub fn tiny() -> Widths {
         level0_runs_trigger: 2,
         level_base_bytes_min: 8 << 10,
         level_ratio: 3,
+        read_compaction_nanos_min: 50_000,
         subcompaction_bytes_min: 8 << 10,
         bucket_bytes: 1 << 10,
         buckets_max: 12,
@@ -170,6 +171,10 @@ impl Form {
                 form.separate_at = Some(16);
                 form.widths.value_segment_bytes = 512;
             }),
+            Self::named("a cache of two kilobytes", |form| {
+                form.widths.block_cache_bytes_max = 2 << 10;
+                form.widths.block_bytes = 512;
+            }),
             Self::named("sync at once, replay bounded", |form| {
                 form.sync_interval = Duration::from_millis(1);
                 form.durability = Durability::Sync;
@@ -220,6 +225,13 @@ impl Form {
             Self::named("flex index, a cache that is always full", |form| {
                 form.index = IndexKind::Flex;
                 form.widths.block_cache_bytes_max = 0;
+            }),
+            Self::named("flex index, real disk, threads, direct I/O", |form| {
+                form.index = IndexKind::Flex;
+                form.native = true;
+                form.direct = true;
+                form.separate_at = Some(100);
+                form.widths.block_cache_bytes_max = 4 << 10;
             }),
             Self::named("flex index, unified, a cache of four kilobytes", |form| {
                 form.index = IndexKind::Flex;
@@ -440,6 +452,7 @@ impl Form {
             level0_runs_trigger: *random.pick(&[1, 2, 4]),
             level_base_bytes_min: *random.pick(&[2 << 10, 8 << 10, 32 << 10]),
             level_ratio: *random.pick(&[2, 3, 10]),
+            read_compaction_nanos_min: 50_000,
             subcompaction_bytes_min: *random.pick(&[1, 8 << 10, u64::MAX]),
             bucket_bytes: 1 << 10,
             buckets_max: 12,

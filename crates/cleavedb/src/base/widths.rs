@@ -45,6 +45,9 @@ pub struct Widths {
     pub level_base_bytes_min: u64,
     /// Ratio between neighbouring levels.
     pub level_ratio: u64,
+    /// Processor time, in nanoseconds, that reads must have paid for runs of level 0 before these
+    /// are merged for it, beside what it costs by their bytes: what a job costs however small.
+    pub read_compaction_nanos_min: u64,
     /// Bytes of compaction input from which it is split into parallel parts.
     pub subcompaction_bytes_min: u64,
     /// Most bytes of a bucket of deltas, but for one of a single key.
@@ -112,6 +115,7 @@ impl Widths {
             level0_runs_trigger: 8,
             level_base_bytes_min: 8 * memtable_bytes,
             level_ratio: 10,
+            read_compaction_nanos_min: 10_000_000,
             subcompaction_bytes_min: 64 << 20,
             bucket_bytes: 256 << 10,
             buckets_max: 32 << 10,

@@ -1,8 +1,9 @@
 //! What an LSM index has done since it was opened.
 
 use crate::base::sync::figures::{AtomicU64, Ordering};
+use crate::index::lsm::reads::RunsPaid;
 
-/// Figures of background work. Shared by all threads.
+/// Figures of background work and what reads wish of it. Shared by all threads.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// Compactions that rewrote data.
@@ -11,6 +12,8 @@ pub(crate) struct Counters {
     pub(crate) parallel_parts: AtomicU64,
     /// Files moved down without rewriting.
     pub(crate) trivial_moves: AtomicU64,
+    /// What reads have paid for runs of level 0.
+    pub(crate) runs_paid: RunsPaid,
     /// Largest number of compactions that ran at the same time.
     pub(crate) concurrent_max: AtomicU64,
 }

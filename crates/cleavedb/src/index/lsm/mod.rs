@@ -28,6 +28,7 @@ mod compact;
 pub(crate) mod counters;
 pub(crate) mod edit;
 pub(crate) mod pick;
+pub(crate) mod reads;
 pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
@@ -37,7 +38,7 @@ mod view;
 use compact::LsmJob;
 use counters::Counters;
 use edit::{DecodedEdit, EditKind};
-use pick::{Manual, ManualStep, Pick, manual_step, pick};
+use pick::{Manual, ManualStep, Pick, manual_step, pick, pick_for_reads};
 use shape::{Reserved, Targets};
 use version::{Version, VersionEdit};
 
@@ -244,6 +245,7 @@ impl OrderedIndex for LsmIndex {
     fn pick_job(&self) -> Option<Box<dyn IndexJob>> {
         let mut plans = self.shared.plans.lock();
         let version = self.shared.current();
+        let paid = &self.shared.counters.runs_paid;
         let chosen = {
             let shape = version.shape(&plans.busy, &plans.reserved);
             plans
@@ -254,6 +256,10 @@ impl OrderedIndex for LsmIndex {
                     ManualStep::Done | ManualStep::Blocked => None,
                 })
                 .or_else(|| pick(&shape))
+                .or_else(|| {
+                    let is_wanted = paid.wants(version.level(0), shape.widths);
+                    is_wanted.then(|| pick_for_reads(&shape)).flatten().inspect(|_| paid.spend())
+                })
         }?;
         Some(Box::new(self.reserve(&mut plans, &version, chosen)))
     }
@@ -317,6 +323,11 @@ impl OrderedIndex for LsmIndex {
         let pending_bytes =
             Targets::new(&level_bytes, widths).pending_bytes(&level_bytes, level0_due);
         Backlog { level0_runs, pending_bytes }
+    }
+
+    fn reads_want_work(&self) -> bool {
+        let version = self.shared.current();
+        self.shared.counters.runs_paid.wants(version.level(0), &self.shared.context.widths)
     }
 
     fn snapshot_sections(&self) -> Vec<Section> {

@@ -23,8 +23,8 @@ use crate::io::Purpose;
 use crate::table::batch::{TableRequest, get_many};
 use crate::table::reader::TableReader;
 
-/// Of so many gets by a reader at hand, one is told to the cache of open tables, chosen by the
-/// key's hash.
+/// Of so many gets, one is told to the cache of open tables and to who counts what runs of level 0
+/// cost, chosen by the key's hash.
 const USES_PER_NOTE: u64 = 64;
 
 impl Version {
@@ -158,6 +158,9 @@ fn may_answer(file: &TableFile, key: &[u8], lookup: &Lookup) -> bool {
 
 impl IndexView for Version {
     fn get(&self, key: &[u8], hash: u64, lookup: &mut Lookup) -> Result<()> {
+        if hash.is_multiple_of(USES_PER_NOTE) {
+            self.counters.runs_paid.gets(USES_PER_NOTE, self.level(0).len());
+        }
         for run in self.level(0) {
             if self.ask(run, key, hash, lookup)? {
                 return Ok(());
@@ -195,6 +198,9 @@ impl IndexView for Version {
             .filter(|file| file.hull().overlaps_range(&options.range))
             .map(|file| run(Arc::new(vec![file.clone()])))
             .collect();
+        if options.purpose == Purpose::Read {
+            self.counters.runs_paid.scan(children.len());
+        }
         for files in self.sorted_levels() {
             let wanted = files_in_range(files, options);
             if !wanted.is_empty() {

@@ -59,6 +59,7 @@ pub(crate) fn tiny_widths() -> Widths {
         level0_runs_trigger: 2,
         level_base_bytes_min: 1200,
         level_ratio: 3,
+        read_compaction_nanos_min: 0,
         subcompaction_bytes_min: 1500,
         bucket_bytes: 1 << 10,
         buckets_max: 16,

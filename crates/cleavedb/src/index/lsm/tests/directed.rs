@@ -88,6 +88,72 @@ fn an_empty_flush_changes_nothing() {
     assert!(entries_of(&*view, KeyRange::default()).is_empty());
 }
 
+/// An index with five runs in level 0, which are too few to be due.
+fn of_five_runs() -> Fixture {
+    let world = World::new();
+    let mut context = world.context();
+    context.widths.level0_runs_trigger = 8;
+    context.widths.level_base_bytes_min = 1 << 20;
+    let index = LsmIndex::recover(context, &[]).unwrap();
+    let mut fixture = Fixture { world, index, seq: 0 };
+    (0..5).for_each(|run| fixture.puts((run..200).step_by(5)));
+    assert!(fixture.settle(&[]).is_empty() && !fixture.index.reads_want_work());
+    fixture
+}
+
+#[test]
+fn runs_that_scans_have_paid_for_become_one() {
+    let mut fixture = of_five_runs();
+    let entries = entries_of(&*fixture.index.view(), KeyRange::default());
+    let mut scans = 1;
+    while !fixture.index.reads_want_work() {
+        let view = fixture.index.view();
+        let options =
+            |purpose| CursorOptions { range: KeyRange::default(), purpose, fill_cache: false };
+        view.cursor(&options(Purpose::Read)).unwrap();
+        view.cursor(&options(Purpose::Collection)).unwrap();
+        scans += 1;
+    }
+    let bytes = fixture.index.view().space().disk_bytes;
+    // Two microseconds for each run more, twelve nanoseconds for each byte.
+    assert_eq!(scans, (bytes * 12).div_ceil(4 * 2000));
+    assert_eq!(fixture.settle(&[]).len(), 1);
+    assert_eq!(fixture.index.view().space().levels[0].files, 1);
+    assert!(!fixture.index.reads_want_work(), "it was spent");
+    assert_eq!(entries_of(&*fixture.index.view(), KeyRange::default()), entries);
+    verify(&*fixture.index.view());
+    // A run more is paid for anew.
+    fixture.puts(0..10);
+    assert!(fixture.settle(&[]).is_empty());
+}
+
+#[test]
+fn runs_that_gets_have_paid_for_become_one() {
+    let fixture = of_five_runs();
+    let view = fixture.index.view();
+    let mut gets = 0;
+    while !fixture.index.reads_want_work() {
+        let number = gets % 60_000;
+        assert_eq!(get(&*view, &key(number as u16), SEQ_MAX).unwrap().is_some(), number < 200);
+        gets += 1;
+        assert!(gets < 1_000_000);
+    }
+    let bytes = view.space().disk_bytes;
+    let expected = bytes * 12 / (4 * 40);
+    assert!((expected / 2..expected * 2).contains(&gets), "{gets} gets, {expected} expected");
+    assert_eq!(fixture.settle(&[]).len(), 1);
+}
+
+#[test]
+fn a_single_run_is_left_alone() {
+    let mut fixture = Fixture::new();
+    fixture.puts(0..2);
+    for _ in 0..10_000 {
+        entries_of(&*fixture.index.view(), KeyRange::default());
+    }
+    assert!(!fixture.index.reads_want_work() && fixture.settle(&[]).is_empty());
+}
+
 #[test]
 fn a_sequential_load_is_not_rewritten() {
     let mut fixture = Fixture::new();
