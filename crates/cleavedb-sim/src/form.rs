@@ -171,10 +171,6 @@ impl Form {
                 form.separate_at = Some(16);
                 form.widths.value_segment_bytes = 512;
             }),
-            Self::named("a cache of two kilobytes", |form| {
-                form.widths.block_cache_bytes_max = 2 << 10;
-                form.widths.block_bytes = 512;
-            }),
             Self::named("sync at once, replay bounded", |form| {
                 form.sync_interval = Duration::from_millis(1);
                 form.durability = Durability::Sync;
@@ -287,6 +283,11 @@ impl Form {
     /// Forms that keep values apart, and those on the real disk.
     fn of_values() -> Vec<Self> {
         vec![
+            Self::named("values of 100 bytes apart, a cache of two kilobytes", |form| {
+                form.separate_at = Some(100);
+                form.widths.block_cache_bytes_max = 2 << 10;
+                form.widths.block_bytes = 512;
+            }),
             Self::named("values of 8 bytes apart, segments of one kilobyte", |form| {
                 form.separate_at = Some(8);
                 form.widths.value_segment_bytes = 1 << 10;

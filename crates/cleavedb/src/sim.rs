@@ -1,5 +1,6 @@
 //! What the harness needs and users do not: simulated disk and clock, the seeded stepper, tiny
-//! widths, marks and planted bugs. Only with feature `sim` (marks: `marks`); no promise of stability.
+//! widths, marks and planted bugs. Only with feature `sim` (marks: `marks`); no promise of
+//! stability.
 //!
 //! A test makes a [`MemoryDisk`], a [`Stepper`] and a [`SimulatedClock`], opens a database in
 //! [`Environment::simulated`], lets [`MemoryDisk::crash_image`] build the disks a crash could

@@ -1,6 +1,7 @@
 //! What shares the block cache's one budget: blocks of tables, values read one by one from value
-//! files, records read one by one from an index, and what else other indexes keep of theirs. Plain data. All of them take their numbers from
-//! one sequence, so a key of the cache is never that of two kinds.
+//! files, records read one by one from an index, and what else other indexes keep of theirs. Plain
+//! data. All of them take their numbers from one sequence, so a key of the cache is never that of
+//! two kinds.
 
 use std::any::Any;
 use std::fmt::Debug;

@@ -1,7 +1,7 @@
 //! A record that a get has read, kept by itself: in one allocation, as there are many.
 //!
-//! Plain bytes. Layout: seq (8), length of the key (4), kind (1), length of the note (1), note, key,
-//! value.
+//! Plain bytes. Layout: seq (8), length of the key (4), kind (1), length of the note (1), the note,
+//! the key, the value.
 
 // A `Value` shares the bytes, and it is outside what the model checker watches.
 use std::sync::Arc as BytesArc;
