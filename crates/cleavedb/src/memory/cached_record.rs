@@ -34,13 +34,6 @@ impl Version<'_> {
     }
 }
 
-/// Memory that a record of these bytes takes in all, its place in the cache's tables left out.
-pub(crate) fn record_memory_bytes(key_bytes: usize, value_bytes: usize) -> u64 {
-    /// Counts of holders, and what an allocation takes beside.
-    const SHARED_BYTES: usize = 32;
-    (HEAD_BYTES + key_bytes + value_bytes + SHARED_BYTES) as u64
-}
-
 impl CachedRecord {
     /// A copy of a record and a note of its owner; `None` for a key or a note of impossible length.
     pub(crate) fn new(
@@ -80,9 +73,11 @@ impl CachedRecord {
         (is_its && seq <= snapshot).then_some(Version { seq, kind, record: self, value_start })
     }
 
-    /// Memory held.
+    /// Memory held, its place in the cache's tables left out.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        record_memory_bytes(0, self.0.len().saturating_sub(HEAD_BYTES))
+        /// Counts of holders, and what an allocation takes beside.
+        const SHARED_BYTES: usize = 32;
+        (self.0.len() + SHARED_BYTES) as u64
     }
 }
 

@@ -258,7 +258,10 @@ impl OrderedIndex for LsmIndex {
                 .or_else(|| pick(&shape))
                 .or_else(|| {
                     let is_wanted = paid.wants(version.level(0), shape.widths);
-                    is_wanted.then(|| pick_for_reads(&shape)).flatten().inspect(|_| paid.spend())
+                    let pick = is_wanted.then(|| pick_for_reads(&shape)).flatten()?;
+                    mark!("level0_merged_for_reads");
+                    paid.spend();
+                    Some(pick)
                 })
         }?;
         Some(Box::new(self.reserve(&mut plans, &version, chosen)))

@@ -6,7 +6,6 @@
 //! level 0 takes runs without a gap, and its result takes their place.
 
 use crate::base::entry::Seq;
-use crate::base::marks::mark;
 use crate::base::sync::Arc;
 use crate::index::KeyRange;
 use crate::index::lsm::shape::{FileShape, Hull, LAST_LEVEL, Shape, Targets};
@@ -209,9 +208,7 @@ fn intra_level0(shape: &Shape<'_>, score: f64, runs_min: usize) -> Option<Pick> 
 
 /// The newest free runs of level 0 into one run, as reads have paid for it.
 pub(crate) fn pick_for_reads(shape: &Shape<'_>) -> Option<Pick> {
-    let pick = intra_level0(shape, 1.0, 2)?;
-    mark!("level0_merged_for_reads");
-    Some(Pick { reason: "reads", ..pick })
+    intra_level0(shape, 1.0, 2).map(|pick| Pick { reason: "reads", ..pick })
 }
 
 /// The file of a level whose removal costs least per byte, with neighbours that come for free.

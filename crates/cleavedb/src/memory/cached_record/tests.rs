@@ -23,8 +23,8 @@ proptest! {
             }
             prop_assert!(record.visible(&key, seq - 1).is_none(), "not visible yet");
             prop_assert_eq!(record.visible(&other, seq).is_some(), other == key);
-            let bytes = record_memory_bytes(note.len() + key.len(), value.len());
-            prop_assert_eq!(record.memory_bytes(), bytes);
+            let bytes = 14 + note.len() + key.len() + value.len() + 32;
+            prop_assert_eq!(record.memory_bytes(), bytes as u64);
         }
     }
 }

@@ -10,7 +10,6 @@
 //! newest version of its key in those contents, and decides a look-up by itself. KR-2 no view is
 //! answered with what its interval does not hold.
 
-use crate::base::entry::Kind;
 use crate::base::lookup::Found;
 use crate::index::flex::intervals::anchors::Interval;
 use crate::memory::cached_record::CachedRecord;
@@ -47,9 +46,7 @@ impl Origin {
 /// What is kept of a key that a get has found in an interval; `None` where it would answer for
 /// nothing else, or does not decide by itself.
 pub(super) fn record_of(interval: &Interval, key: &[u8], found: &Found) -> Option<CachedRecord> {
-    let decides =
-        matches!(found.kind, Kind::Put | Kind::PutSeparated | Kind::PutBare | Kind::Delete);
-    let tail_records = interval.known_tail().filter(|_| decides)? as u64;
+    let tail_records = interval.known_tail().filter(|_| found.kind.is_base())? as u64;
     let origin = Origin { stamp: interval.stamp, born: interval.born, tail_records };
     CachedRecord::new(&origin.encode(), key, (found.seq, found.kind), &found.value)
 }

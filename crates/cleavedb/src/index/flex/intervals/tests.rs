@@ -117,9 +117,14 @@ fn keys(numbers: impl Iterator<Item = u32>) -> Vec<String> {
 
 /// An index of sixty records, nothing of which is in the cache.
 fn of_sixty(sizes: &FlexSizes) -> (World, Arc<FlexIndex>) {
+    of_records(60, sizes)
+}
+
+/// One of so many.
+fn of_records(count: u32, sizes: &FlexSizes) -> (World, Arc<FlexIndex>) {
     let world = World::new();
     let index = FlexIndex::recover(world.context(), sizes, &[]).unwrap();
-    let entries = keys(0..60).iter().zip(1..).map(|(key, seq)| put(key, seq, "old")).collect();
+    let entries = keys(0..count).iter().zip(1..).map(|(key, seq)| put(key, seq, "old")).collect();
     flush(&index, entries, vec![]);
     (world, index)
 }

@@ -3,15 +3,6 @@
 use super::*;
 use crate::index::CursorOptions;
 
-/// An index of six hundred records, written by one flush.
-fn of_six_hundred() -> (World, Arc<FlexIndex>) {
-    let world = World::new();
-    let index = FlexIndex::recover(world.context(), &TINY, &[]).unwrap();
-    let entries = keys(0..600).iter().zip(1..).map(|(key, seq)| put(key, seq, "old")).collect();
-    flush(&index, entries, vec![]);
-    (world, index)
-}
-
 /// Takes so many pairs from a key on, of which nothing is in the cache; how often that read.
 fn walk(world: &World, index: &FlexIndex, from: u32, pairs: u32) -> u64 {
     fill(index);
@@ -31,7 +22,7 @@ fn walk(world: &World, index: &FlexIndex, from: u32, pairs: u32) -> u64 {
 
 #[test]
 fn a_walk_begins_with_what_walks_usually_take() {
-    let (world, index) = of_six_hundred();
+    let (world, index) = of_records(600, &TINY);
     // Opens the file.
     walk(&world, &index, 500, 1);
     index.shared.gathering.usual_walk.forget();
@@ -46,7 +37,7 @@ fn a_walk_begins_with_what_walks_usually_take() {
 
 #[test]
 fn where_walks_are_short_nothing_is_read_ahead() {
-    let (world, index) = of_six_hundred();
+    let (world, index) = of_records(600, &TINY);
     for number in 0..20 {
         walk(&world, &index, number * 20, 1);
     }
