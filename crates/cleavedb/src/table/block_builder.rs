@@ -14,6 +14,7 @@ pub(crate) struct BlockBuilder {
     restarts: Vec<u32>,
     restart_interval: usize,
     since_restart: usize,
+    entries: usize,
 }
 
 /// Bytes that a seq takes in an entry: 0 to 7.
@@ -31,12 +32,18 @@ impl BlockBuilder {
             restarts: Vec::new(),
             restart_interval: restart_interval.clamp(1, RESTART_INTERVAL_MAX),
             since_restart: 0,
+            entries: 0,
         }
     }
 
     /// Whether no entry was added since the last [`BlockBuilder::clear`].
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
+    }
+
+    /// Entries added since then.
+    pub(crate) fn entries(&self) -> usize {
+        self.entries
     }
 
     /// Length of the finished block.
@@ -50,16 +57,31 @@ impl BlockBuilder {
         lengths + 1 + 7 + key.len() + value.len() + 4
     }
 
+    /// What adding this entry adds to [`BlockBuilder::len`]; `last_key` is the key added before.
+    pub(crate) fn entry_len(&self, last_key: &[u8], key: &[u8], seq: Seq, value: &[u8]) -> usize {
+        let shared = self.shared(last_key, key);
+        let restart = if shared.is_none() { 4 } else { 0 };
+        let shared = shared.unwrap_or(0);
+        let unshared = key.len() - shared;
+        let lengths = [shared, unshared, value.len()].map(|length| varint_len(length as u64));
+        lengths.iter().sum::<usize>() + 1 + seq_len(seq) + unshared + value.len() + restart
+    }
+
+    /// Key bytes that the next entry shares with the one before; `None`: it is a restart point.
+    fn shared(&self, last_key: &[u8], key: &[u8]) -> Option<usize> {
+        let restarts = self.is_empty() || self.since_restart >= self.restart_interval;
+        (!restarts).then(|| common_prefix(last_key, key))
+    }
+
     /// Adds the next entry; `last_key` is the key added before.
     pub(crate) fn add(&mut self, last_key: &[u8], key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
-        let mut shared = 0;
-        if self.is_empty() || self.since_restart >= self.restart_interval {
+        let shared = self.shared(last_key, key).unwrap_or_else(|| {
             self.restarts.push(self.bytes.len() as u32);
             self.since_restart = 0;
-        } else {
-            shared = common_prefix(last_key, key);
-        }
+            0
+        });
         self.since_restart += 1;
+        self.entries += 1;
         let unshared = key.get(shared..).unwrap_or(&[]);
         put_varint(&mut self.bytes, shared as u64);
         put_varint(&mut self.bytes, unshared.len() as u64);
@@ -85,5 +107,6 @@ impl BlockBuilder {
         self.bytes.clear();
         self.restarts.clear();
         self.since_restart = 0;
+        self.entries = 0;
     }
 }

@@ -140,10 +140,13 @@ fn dump_block(lines: &mut Annotator<'_>, parts: &Parts<'_>, index: &BlockIndex, 
         Ok(()) => {}
         Err(error) => lines.note(format_args!("block {number} does not parse: {error}")),
     }
-    let end = extent.end() - TRAILER_BYTES as u64;
+    let end = extent.end() - (TRAILER_BYTES + sealed.padding) as u64;
     let left = end.saturating_sub(lines.offset()) as usize;
     if left > 0 {
         lines.field(left, "restart points and their number");
+    }
+    if sealed.padding > 0 {
+        lines.field(sealed.padding, "padding, so that the block ends with its page");
     }
     dump_trailer(lines);
 }

@@ -19,7 +19,9 @@ pub(crate) const HEADER_MAGIC: [u8; 8] = *b"CLVTABLE";
 /// Last eight bytes of a table.
 pub(crate) const FOOTER_MAGIC: [u8; 8] = *b"CLVTBEND";
 /// Version of the format. On disk: raised by every change.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
+/// Oldest version that is read: format 1 has no padding, and is all the same but for that.
+pub(crate) const VERSION_MIN: u32 = 1;
 
 /// Offset of the format version in the header.
 #[allow(dead_code, reason = "the page of the format is checked against every one of them")]
@@ -51,6 +53,14 @@ pub(crate) const FOOTER_BYTES: usize = 80;
 
 /// Bytes after each block and section: compression byte and CRC.
 pub(crate) const TRAILER_BYTES: usize = 5;
+/// Set in the compression byte where padding stands before it.
+pub(crate) const PADDED: u8 = 0x80;
+/// Unit of a device's reads: a block that lies on one page costs one.
+pub(crate) const PAGE_BYTES: usize = 4096;
+/// Padding is at most this part of a page: what it costs in space.
+const PADDING_DIVISOR: usize = 16;
+/// Most bytes of padding: the last one of them says how many there are.
+pub(crate) const PADDING_BYTES_MAX: usize = 255;
 /// Bytes before a compressed payload: its length when restored.
 pub(crate) const RAW_LEN_BYTES: usize = 4;
 /// Largest uncompressed block: one entry of the largest key and value, the entry's own header
@@ -66,6 +76,7 @@ pub(crate) const EXPANSION_MAX: usize = 1024;
 pub(crate) const TABLE_BYTES_MIN: u64 = (HEADER_BYTES + FOOTER_BYTES + 4 * TRAILER_BYTES) as u64;
 
 const _: () = assert!(RAW_BLOCK_BYTES_MAX < u32::MAX as usize);
+const _: () = assert!(PADDING_BYTES_MAX <= u8::MAX as usize);
 const _: () = assert!(HEADER_CRC_AT + 4 == HEADER_BYTES);
 const _: () = assert!(FOOTER_MAGIC_AT + 8 == FOOTER_BYTES);
 
@@ -143,10 +154,11 @@ pub(crate) fn decode_header(bytes: &[u8]) -> Result<Header> {
 
 /// Refuses versions other than ours by name; call only after the checksum agreed.
 fn check_version(version: u32) -> Result<()> {
-    if version == VERSION {
+    if (VERSION_MIN..=VERSION).contains(&version) {
         return Ok(());
     }
-    let message = format!("table format {version}; this build reads format {VERSION}");
+    let message =
+        format!("table format {version}; this build reads formats {VERSION_MIN} to {VERSION}");
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
@@ -219,14 +231,43 @@ pub(crate) fn decode_footer(bytes: &[u8], seed: u32, offset: u64) -> Result<Foot
     Ok(footer)
 }
 
+/// Most bytes of padding where pages have so many: none below [`PADDING_DIVISOR`].
+pub(crate) fn padding_bytes_max(page_bytes: usize) -> usize {
+    (page_bytes / PADDING_DIVISOR).min(PADDING_BYTES_MAX)
+}
+
+/// Bytes from `offset` to the end of a page with which a block of about `block_bytes` can end: from
+/// half of them, if `longer` to half as many again. `None`: there is no such end.
+pub(crate) fn bytes_to_page(
+    offset: u64,
+    block_bytes: usize,
+    page_bytes: usize,
+    longer: bool,
+) -> Option<usize> {
+    let reach = offset + block_bytes as u64;
+    let beyond = reach.checked_rem(page_bytes as u64)? as usize;
+    match block_bytes.checked_sub(beyond)? {
+        bytes if bytes >= block_bytes / 2 => Some(bytes),
+        bytes => longer.then_some(bytes + page_bytes),
+    }
+}
+
+/// Padding that lets what would end at `end` end with its page; 0 where that would take too much.
+fn padding_to_page(end: u64, page_bytes: usize) -> usize {
+    let beyond = end.checked_rem(page_bytes as u64).unwrap_or(0) as usize;
+    let missing = if beyond == 0 { 0 } else { page_bytes - beyond };
+    if missing <= padding_bytes_max(page_bytes) { missing } else { 0 }
+}
+
 /// Appends to `out` the stored form of `raw` that stands at `offset`: payload (compressed where
-/// it pays), compression byte, CRC over both. `scratch` is reused between calls.
+/// it pays), padding where that lets it end with one of the pages of `page_bytes` (0: never),
+/// compression byte, CRC over all. `scratch` is reused between calls.
 pub(crate) fn seal(
     out: &mut Vec<u8>,
     raw: &[u8],
     wanted: Compression,
-    seed: u32,
-    offset: u64,
+    page_bytes: usize,
+    (seed, offset): (u32, u64),
     scratch: &mut Vec<u8>,
 ) {
     debug_assert!(raw.len() <= RAW_BLOCK_BYTES_MAX || wanted == Compression::None);
@@ -241,7 +282,14 @@ pub(crate) fn seal(
         out.extend_from_slice(&(raw.len() as u32).to_le_bytes());
         out.extend_from_slice(scratch);
     }
-    out.push(done as u8);
+    let end = offset + (out.len() - start + TRAILER_BYTES) as u64;
+    match padding_to_page(end, page_bytes) {
+        0 => out.push(done as u8),
+        padding => {
+            out.resize(out.len() + padding - 1, 0);
+            out.extend_from_slice(&[padding as u8, done as u8 | PADDED]);
+        }
+    }
     let crc = checksum::crc_at(seed, offset, out.get(start..).unwrap_or(&[]));
     out.extend_from_slice(&crc.to_le_bytes());
 }
@@ -255,6 +303,8 @@ pub(crate) struct Sealed<'a> {
     pub(crate) payload: &'a [u8],
     /// Its length when restored.
     pub(crate) raw_len: usize,
+    /// Bytes of padding behind it.
+    pub(crate) padding: usize,
 }
 
 /// Checks the stored bytes of a block or section at `offset` and takes them apart.
@@ -267,12 +317,20 @@ pub(crate) fn decode_sealed(stored: &[u8], seed: u32, offset: u64) -> Result<Sea
     if !agrees && !planted!("table_block_checksum_ignored") {
         return Err(bad("block checksum mismatch"));
     }
-    let Some((&compression, payload)) = covered.split_last() else {
+    let Some((&how, payload)) = covered.split_last() else {
         return Err(bad("block shorter than its trailer"));
     };
-    let compression = Compression::from_u8(compression).map_err(|e| e.at_offset(offset))?;
+    let padding = match how & PADDED {
+        0 => 0,
+        _ => usize::from(payload.last().copied().unwrap_or(0)),
+    };
+    let payload = match payload.len().checked_sub(padding).and_then(|end| payload.get(..end)) {
+        Some(payload) if (padding > 0) == (how & PADDED > 0) => payload,
+        _ => return Err(bad("block with padding of an impossible length")),
+    };
+    let compression = Compression::from_u8(how & !PADDED).map_err(|e| e.at_offset(offset))?;
     if compression == Compression::None {
-        return Ok(Sealed { compression, payload, raw_len: payload.len() });
+        return Ok(Sealed { compression, payload, raw_len: payload.len(), padding });
     }
     let Some((raw_len, payload)) = payload.split_first_chunk::<RAW_LEN_BYTES>() else {
         return Err(bad("compressed block without its length"));
@@ -281,7 +339,7 @@ pub(crate) fn decode_sealed(stored: &[u8], seed: u32, offset: u64) -> Result<Sea
     if raw_len > RAW_BLOCK_BYTES_MAX || raw_len > payload.len().saturating_mul(EXPANSION_MAX) {
         return Err(bad("compressed block claims an impossible length"));
     }
-    Ok(Sealed { compression, payload, raw_len })
+    Ok(Sealed { compression, payload, raw_len, padding })
 }
 
 #[cfg(any(test, feature = "sim"))]

@@ -11,6 +11,7 @@ use crate::base::compress::Compression;
 use crate::base::entry::{FileId, KeyspaceId, Kind, Seq, compare_entries};
 use crate::base::error::{Error, Result};
 use crate::base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::base::marks::mark;
 use crate::base::planted::planted;
 use crate::base::tombstone::RangeTombstone;
 use crate::io::disk::OpenMode;
@@ -20,10 +21,14 @@ use crate::io::{Io, Purpose};
 use crate::table::block_builder::BlockBuilder;
 use crate::table::block_index::{self, IndexBuilder};
 use crate::table::filter::Filter;
-use crate::table::format::{self, Extent, Footer, Header};
+use crate::table::format::{self, Extent, Footer, Header, PAGE_BYTES, TRAILER_BYTES};
 use crate::table::meta::TableMeta;
 use crate::table::properties::{CREATED_BY, KindCounts, Properties};
 use crate::table::tombstones;
+
+/// Blocks may get longer, to end with a page again, where they have so many entries: of fewer it
+/// rarely helps, as most ends of pages are missed by more than padding may take.
+const LONGER_ENTRIES_MIN: usize = 5;
 
 /// How a table is written.
 #[derive(Clone, Debug)]
@@ -36,7 +41,8 @@ pub(crate) struct TableOptions {
     pub(crate) keyspace: KeyspaceId,
     /// Level written for: kept as a property only.
     pub(crate) level: usize,
-    /// Largest uncompressed block, one large entry excepted.
+    /// Bytes of an uncompressed block at most, one large entry excepted, and half as many again
+    /// where it can then end with a page.
     pub(crate) block_bytes: usize,
     /// Entries between restart points, at least 1.
     pub(crate) restart_interval: usize,
@@ -76,6 +82,8 @@ pub(crate) struct TableWriter {
     seed: u32,
     output: Output,
     block: BlockBuilder,
+    /// Bytes that `block` may have, stored, to end with a page.
+    bytes_to_page: Option<usize>,
     index: IndexBuilder,
     blocks: u64,
     /// A finished block that waits for its separator: its stored length.
@@ -109,6 +117,7 @@ impl TableWriter {
             seed,
             output,
             block,
+            bytes_to_page: None,
             options,
             index: IndexBuilder::default(),
             blocks: 0,
@@ -130,6 +139,7 @@ impl TableWriter {
             keyspace: writer.options.keyspace.0,
         };
         writer.output.append(&header.encode())?;
+        writer.begin_block(0, false);
         Ok(writer)
     }
 
@@ -145,8 +155,7 @@ impl TableWriter {
         } else if compare_entries((&self.last_key, self.last_seq), (key, seq)).is_ge() {
             return Err(Error::corruption("entries out of order").in_file(&self.path));
         }
-        let room = self.block.len() + BlockBuilder::entry_len_max(key, value);
-        if !self.block.is_empty() && room > self.options.block_bytes {
+        if !self.block.is_empty() && !self.has_room(key, seq, value) {
             self.write_block()?;
         }
         self.name_pending(key);
@@ -191,12 +200,54 @@ impl TableWriter {
         }
     }
 
+    /// Whether one more entry keeps the block within its length, and does not carry it over the
+    /// end of a page with which it can end as it is.
+    fn has_room(&self, key: &[u8], seq: Seq, value: &[u8]) -> bool {
+        let len = self.block.len();
+        let block_bytes_max = self.options.block_bytes.max(self.bytes_to_page.unwrap_or(0));
+        let room = block_bytes_max.saturating_sub(len);
+        // Bytes that are left to the end of the page.
+        let page_room = self.bytes_to_page.and_then(|bytes| bytes.checked_sub(len + TRAILER_BYTES));
+        let most = room.min(page_room.unwrap_or(usize::MAX));
+        if BlockBuilder::entry_len_max(key, value) <= most {
+            return true;
+        }
+        let added = self.block.entry_len(&self.last_key, key, seq, value);
+        let ends_with_page = page_room.is_some_and(|page_room| {
+            added > page_room && page_room <= format::padding_bytes_max(self.page_bytes())
+        });
+        added <= room && !ends_with_page
+    }
+
+    /// Looks for the end of a page for the block that begins where the file ends now, behind one of
+    /// so many entries. Where blocks get shorter by compression nobody can say where they will end.
+    fn begin_block(&mut self, entries_before: usize, compressed: bool) {
+        let (at, block_bytes) = (self.output.position, self.options.block_bytes);
+        let longer = entries_before >= LONGER_ENTRIES_MIN;
+        let bytes = format::bytes_to_page(at, block_bytes, self.page_bytes(), longer);
+        self.bytes_to_page = bytes.filter(|_| !compressed);
+    }
+
+    /// Pages that blocks should end with; small blocks, as tests have them, get small pages.
+    fn page_bytes(&self) -> usize {
+        PAGE_BYTES.min(self.options.block_bytes)
+    }
+
     fn write_block(&mut self) -> Result<()> {
         let offset = self.output.position;
+        let page_bytes = self.page_bytes();
         self.stored.clear();
         let raw = self.block.finish();
+        let raw_bytes = raw.len();
+        let place = (self.seed, offset);
         let compression = self.options.compression;
-        format::seal(&mut self.stored, raw, compression, self.seed, offset, &mut self.scratch);
+        format::seal(&mut self.stored, raw, compression, page_bytes, place, &mut self.scratch);
+        let compressed = self.stored.len() < raw_bytes;
+        let end = offset + self.stored.len() as u64;
+        if end.checked_rem(page_bytes as u64) == Some(0) {
+            mark!("table_block_ends_with_its_page");
+        }
+        let entries = self.block.entries();
         self.block.clear();
         self.blocks += 1;
         self.pending = Some(self.stored.len() as u64);
@@ -209,6 +260,7 @@ impl TableWriter {
             self.scratch = Vec::new();
             self.block = BlockBuilder::new(self.options.restart_interval);
         }
+        self.begin_block(entries, compressed);
         self.held.set(self.memory_bytes());
         outcome
     }
@@ -224,7 +276,7 @@ impl TableWriter {
         let offset = self.output.position;
         self.stored.clear();
         let none = Compression::None;
-        format::seal(&mut self.stored, raw, none, self.seed, offset, &mut self.scratch);
+        format::seal(&mut self.stored, raw, none, 0, (self.seed, offset), &mut self.scratch);
         let stored = std::mem::take(&mut self.stored);
         self.output.append(&stored)?;
         Ok(Extent { offset, len: stored.len() as u64 })

@@ -14,8 +14,10 @@ fn build(items: &[Item], restart_interval: usize) -> Vec<u8> {
     let mut last: &[u8] = b"";
     for item in items {
         let before = builder.len();
+        let exact = builder.entry_len(last, &item.key, item.seq, &item.value);
         builder.add(last, &item.key, item.seq, item.kind, &item.value);
-        assert!(builder.len() <= before + BlockBuilder::entry_len_max(&item.key, &item.value));
+        assert_eq!(builder.len(), before + exact);
+        assert!(exact <= BlockBuilder::entry_len_max(&item.key, &item.value));
         last = &item.key;
     }
     let length = builder.len();

@@ -139,10 +139,10 @@ fn what_is_read_ahead_is_counted_as_memory() {
 fn blocks_of_20() -> (Bench, Arc<TableReader>, TableCursorOptions) {
     let bench = Bench::new();
     let items: Vec<_> =
-        (0..4_000u32).map(|n| item(&n.to_be_bytes(), 5, Kind::Put, &[7; 200])).collect();
-    let meta = bench.write(Bench::options(5, Compression::None, 4_200), &items, &[]).unwrap();
+        (0..4_000u32).map(|n| item(&n.to_be_bytes(), 5, Kind::Put, &[7; 190])).collect();
+    let meta = bench.write(Bench::options(5, Compression::None, 4096), &items, &[]).unwrap();
     let table = bench.open(&meta).unwrap();
-    assert!((195..=205).contains(&table.index.len()), "{} blocks", table.index.len());
+    assert!((198..=202).contains(&table.index.len()), "{} blocks", table.index.len());
     let options = TableCursorOptions {
         purpose: Purpose::Read,
         fill_cache: false,

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::*;
+use crate::base::checksum::Rolling;
 use crate::base::compress::Compression;
 use crate::base::entry::Kind;
 use crate::base::tombstone::RangeTombstone;
 use crate::table::meta::TableMeta;
-use crate::table::testing::{Bench, Item, expected, get, item, tombstone};
+use crate::table::testing::{Bench, Item, UUID, expected, get, item, tombstone};
 use crate::table::verify::VerifyEvent;
 
 fn dump(bytes: &[u8]) -> String {
@@ -40,7 +41,7 @@ fn write_golden(bench: &Bench) -> (TableMeta, Vec<Item>, Vec<RangeTombstone>) {
     let mut items = items.to_vec();
     items.sort_by(|a, b| a.key.cmp(&b.key).then(b.seq.cmp(&a.seq)));
     let tombstones = [tombstone(b"f", b"g", 11), tombstone(b"banana", b"blueberry", 5)];
-    let options = Bench::options(1234, Compression::Lz4, 48);
+    let options = Bench::options(1234, Compression::Lz4, 61);
     let meta = bench.write(options, &items, &tombstones).unwrap();
     (meta, items, tombstones.to_vec())
 }
@@ -59,29 +60,36 @@ fn read(name: &str) -> Vec<u8> {
 fn the_golden_file_is_what_is_written_and_its_dump_what_is_shown() {
     let bytes = golden_table();
     let text = dump(&bytes);
+    assert!(text.contains("# padding"), "no block ends with its page");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::create_dir_all(docs("golden")).unwrap();
-        std::fs::write(docs("golden/table-v1.bin"), &bytes).unwrap();
-        std::fs::write(docs("golden/table-v1.txt"), &text).unwrap();
+        std::fs::write(docs("golden/table-v2.bin"), &bytes).unwrap();
+        std::fs::write(docs("golden/table-v2.txt"), &text).unwrap();
     }
-    assert!(read("golden/table-v1.bin") == bytes, "the bytes of a table changed");
-    assert_eq!(String::from_utf8(read("golden/table-v1.txt")).unwrap(), text);
+    assert!(read("golden/table-v2.bin") == bytes, "the bytes of a table changed");
+    assert_eq!(String::from_utf8(read("golden/table-v2.txt")).unwrap(), text);
 }
 
-/// What was written when format 1 was made stays readable, however tables are written today.
+/// What was written when each format was made stays readable, however tables are written today.
 #[test]
-fn the_golden_file_opens_and_answers() {
-    let bench = Bench::new();
-    let (meta, items, tombstones) = write_golden(&bench);
-    bench.set_bytes(1234, read("golden/table-v1.bin"));
-    let table = bench.open(&meta).unwrap();
-    for Item { key, seq, .. } in &items {
-        let found = get(&table, key, *seq).unwrap();
-        assert_eq!(found, expected(&items, &tombstones, key, *seq));
+fn the_golden_files_open_and_answer() {
+    for name in ["golden/table-v1.bin", "golden/table-v2.bin"] {
+        let bench = Bench::new();
+        let (meta, items, tombstones) = write_golden(&bench);
+        let bytes = read(name);
+        let mut checksum = Rolling::new(checksum::file_seed(&UUID, 1234));
+        checksum.update(&bytes);
+        let meta = TableMeta { bytes: bytes.len() as u64, checksum: checksum.value(), ..meta };
+        bench.set_bytes(1234, bytes);
+        let table = bench.open(&meta).unwrap();
+        for Item { key, seq, .. } in &items {
+            let found = get(&table, key, *seq).unwrap();
+            assert_eq!(found, expected(&items, &tombstones, key, *seq));
+        }
+        table.verify(&mut |event| {
+            assert!(!matches!(event, VerifyEvent::Problem(_)), "{name}: {event:?}");
+        });
     }
-    table.verify(&mut |event| {
-        assert!(!matches!(event, VerifyEvent::Problem(_)), "{event:?}");
-    });
 }
 
 /// Every row `| OFFSET | SIZE | MEANING |` of the page whose meaning names a constant.
@@ -115,6 +123,7 @@ fn the_page_gives_the_offsets_of_the_code() {
         ("trailer", TRAILER_BYTES),
         ("expansion", EXPANSION_MAX),
         ("restart point to the next", RESTART_INTERVAL_MAX),
+        ("bytes of padding", PADDING_BYTES_MAX),
     ] {
         let fact = format!("{what}: {number}");
         assert!(page.contains(&fact), "the page lacks: {fact}");

@@ -7,8 +7,10 @@ use crate::base::codec::Reader;
 use crate::base::sync::Arc;
 use crate::io::fault_disk::{Fault, FaultDisk, FaultPlan};
 use crate::io::memory_disk::CrashMode;
+use crate::table::reader::BlockHandle;
 use crate::table::reader::tests::{compression, items, tombstones};
 use crate::table::testing::{Bench, Item, item, tombstone};
+use crate::table::verify::VerifyEvent;
 
 proptest! {
     #[test]
@@ -103,6 +105,42 @@ fn large_values_make_large_blocks() {
         }
         bench.disk.remove(Bench::path(4)).unwrap();
     }
+}
+
+/// Pages that the blocks of a table of such values lie on, and its bytes by those it would take.
+fn pages_of_blocks(value_bytes: impl Fn(u64) -> usize) -> (Vec<u64>, f64) {
+    let bench = Bench::new();
+    let item = |number: u64| {
+        let value = vec![b'v'; value_bytes(number)];
+        item(format!("key/{number:012}").as_bytes(), 1000 + number, Kind::Put, &value)
+    };
+    let items: Vec<_> = (0..3000).map(item).collect();
+    let meta = bench.write(Bench::options(4, Compression::None, 4096), &items, &[]).unwrap();
+    let table = bench.open(&meta).unwrap();
+    table.verify(&mut |event| assert!(!matches!(event, VerifyEvent::Problem(_)), "{event:?}"));
+    let extents: Vec<_> = (0..).map_while(|number| table.handle(number)).collect();
+    let pages = |at: &BlockHandle| (at.extent.end() - 1) / 4096 - at.extent.offset / 4096 + 1;
+    let padding = |at: &BlockHandle| {
+        let stored = &bench.bytes(4)[at.extent.offset as usize..at.extent.end() as usize];
+        format::decode_sealed(stored, table.seed, at.extent.offset).unwrap().padding as u64
+    };
+    let padded: u64 = extents.iter().map(padding).sum();
+    (extents.iter().map(pages).collect(), meta.bytes as f64 / (meta.bytes - padded) as f64)
+}
+
+#[test]
+fn blocks_end_with_pages_where_little_is_lost_by_it() {
+    let (pages, grown) = pages_of_blocks(|_| 100);
+    assert!(pages.iter().all(|&pages| pages == 1), "{pages:?}");
+    assert!((1.001..1.03).contains(&grown), "{grown}");
+    // Of mixed lengths, few ends of pages are missed.
+    let (pages, grown) = pages_of_blocks(|number| (number * 7919 % 400) as usize);
+    let whole = pages.iter().filter(|&&pages| pages == 1).count();
+    assert!(10 * whole > 8 * pages.len(), "{whole} of {}", pages.len());
+    assert!((1.001..1.06).contains(&grown), "{grown}");
+    // Three of such values fill three quarters of a page: the last quarter is not given away.
+    let (pages, grown) = pages_of_blocks(|_| 1024);
+    assert!(pages.iter().any(|&pages| pages == 2) && grown < 1.01, "{grown}");
 }
 
 /// Every call of a table's life fails once: an error comes out, and no file stays behind that was
