@@ -1,7 +1,10 @@
 //! The production executor: named threads over three queues.
 //!
-//! `threads` workers take any step, flushes first; one more worker takes only flushes and one
-//! takes housekeeping and flushes, so that long compactions can delay neither.
+//! `threads` workers take any step; one more worker takes only flushes and one takes housekeeping
+//! and flushes, so that long compactions can delay neither. The former run at a lower priority of
+//! the system's scheduler: where threads are more than processors, a writer or reader that loses
+//! its processor to a compaction waits for milliseconds, and compaction can wait. They take a
+//! flush, which writers may wait for, only where no worker of the usual priority is free for it.
 //!
 //! I1: a step runs exactly once, or is dropped unrun by `shutdown`.
 //! I2: no lock is held while a step runs or is dropped.
@@ -14,6 +17,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use crate::base::sync::thread::{self, JoinHandle};
 use crate::base::sync::{Arc, Condvar, Mutex};
 use crate::io::executor::{Executor, Priority, Step, WAITS_MAX};
+
+/// Steps of the system's priority ("nice") that compaction is below others: about a ninth of their
+/// share of a processor that both want. Where writers outrun it then, they are held back by what
+/// is pending, and sleep. With 19, a sixtieth, other threads could starve it.
+const PRIORITY_STEPS: i32 = 10;
 
 /// Threads that run background steps. Dropping the pool shuts it down.
 pub(crate) struct ThreadPool {
@@ -32,6 +40,8 @@ struct Queues {
     flush: VecDeque<Step>,
     compaction: VecDeque<Step>,
     housekeeping: VecDeque<Step>,
+    /// Workers of the usual priority that wait for a step, or were woken for one.
+    idle: usize,
     closed: bool,
 }
 
@@ -45,10 +55,11 @@ enum Role {
 
 impl Queues {
     fn take(&mut self, role: Role) -> Option<Step> {
+        let spare_flush = self.flush.len() > self.idle;
         match role {
             Role::Any => self
                 .flush
-                .pop_front()
+                .pop_front_if(|_| spare_flush)
                 .or_else(|| self.compaction.pop_front())
                 .or_else(|| self.housekeeping.pop_front()),
             Role::FlushOnly => self.flush.pop_front(),
@@ -88,17 +99,27 @@ impl ThreadPool {
 
 impl Shared {
     fn work(&self, role: Role) {
+        let is_usual = !matches!(role, Role::Any);
+        if !is_usual {
+            lower_priority();
+        }
         loop {
             let step = {
                 let mut queues = self.queues.lock();
                 loop {
                     if let Some(step) = queues.take(role) {
+                        if queues.flush.len() > queues.idle {
+                            // Others left it to this worker.
+                            self.wake.notify_all();
+                        }
                         break step;
                     }
                     if queues.closed {
                         return;
                     }
+                    queues.idle += usize::from(is_usual);
                     self.wake.wait(&mut queues);
+                    queues.idle -= usize::from(is_usual);
                 }
             };
             if let Err(payload) = catch_unwind(AssertUnwindSafe(step)) {
@@ -108,6 +129,14 @@ impl Shared {
                 tracing::error!(message = panic_text(&*payload), "background step panicked");
             }
         }
+    }
+}
+
+/// Lowers the priority of this thread, and of those that it starts. Whoever may not, goes on as is.
+fn lower_priority() {
+    // Elsewhere this would be the priority of the whole process.
+    if cfg!(all(target_os = "linux", not(shuttle), not(miri))) {
+        let _ = rustix::process::nice(PRIORITY_STEPS);
     }
 }
 

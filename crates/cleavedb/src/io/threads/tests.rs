@@ -51,6 +51,54 @@ fn flushes_and_housekeeping_run_while_compactions_hold_every_worker() {
     pool.shutdown();
 }
 
+/// The priority at which a step of this class runs.
+#[cfg(target_os = "linux")]
+fn priority_of(pool: &ThreadPool, priority: Priority) -> i32 {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let step = move || sender.send(rustix::process::getpriority_process(None)).unwrap();
+    pool.submit(priority, Box::new(step));
+    receiver.recv().unwrap().unwrap()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn compactions_run_at_a_lower_priority_and_flushes_at_the_usual_one() {
+    let usual = rustix::process::getpriority_process(None).unwrap();
+    let pool = ThreadPool::new(2).unwrap();
+    for _ in 0..20 {
+        let lower = (usual + PRIORITY_STEPS).min(19);
+        assert_eq!(priority_of(&pool, Priority::Compaction), lower);
+        // The first ones may come before the workers of the usual priority wait.
+        if pool.shared.queues.lock().idle > 0 {
+            assert_eq!(priority_of(&pool, Priority::Flush), usual);
+        }
+    }
+    pool.shutdown();
+}
+
+#[test]
+fn every_worker_takes_flushes_while_those_for_them_are_busy() {
+    let pool = ThreadPool::new(2).unwrap();
+    let gate = Gate::default();
+    let (begun, all) = (Arc::new(AtomicUsize::new(0)), Gate::default());
+    for _ in 0..4 {
+        let (gate, begun, all) = (gate.clone(), begun.clone(), all.clone());
+        pool.submit(
+            Priority::Flush,
+            Box::new(move || {
+                if begun.fetch_add(1, Ordering::SeqCst) == 3 {
+                    all.open();
+                }
+                gate.pass();
+            }),
+        );
+    }
+    // Hangs unless all four run at once.
+    all.pass();
+    gate.open();
+    pool.shutdown();
+}
+
 #[test]
 fn a_panicking_step_takes_no_worker_along() {
     let pool = ThreadPool::new(1).unwrap();
