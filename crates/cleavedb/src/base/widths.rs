@@ -91,14 +91,16 @@ impl Widths {
     /// Widths for a memory budget: three eighths of it in memtables (the active one and up to two
     /// frozen ones), at most 64 MiB each, and a level 0 of eight of them before they are merged
     /// into the base. Merging rewrites all of the base however little comes from above, so what
-    /// is written in all falls with the size of level 0; it costs a get one filter more a run.
+    /// is written in all falls with the size of level 0; it costs a get one filter more a run. A
+    /// segment of the journal takes two memtables: a blank one stands beside it, and small stores
+    /// should stay small.
     #[must_use]
     pub fn for_budget(memory_budget: u64) -> Self {
         let memtable_bytes = (memory_budget / 8).clamp(64 << 10, 64 << 20);
         Self {
             memtable_bytes,
             frozen_memtables_max: 2,
-            journal_segment_bytes: 64 << 20,
+            journal_segment_bytes: (2 * memtable_bytes).clamp(4 << 20, 64 << 20),
             value_segment_bytes: 64 << 20,
             value_tail_bytes: (memory_budget / 32).min(8 << 20) as usize,
             large_value_bytes: 8 << 20,
