@@ -122,8 +122,10 @@ impl Options {
         memory_budget: u64
     }
     setter! {
-        /// Threads for flush and compaction. Default: 0 = one per core, at least two. More keeps
-        /// up with heavier writing and takes processor time from the foreground.
+        /// Threads for compaction. Default: 0 = one per core, at least two. More keeps up with
+        /// heavier writing and takes processor time from the foreground, though not from threads
+        /// that want all of it: on Linux, these run ten steps of priority ("nice") below the
+        /// thread that opens the database. Flush and housekeeping have threads beside them.
         background_threads: usize
     }
     setter! {
