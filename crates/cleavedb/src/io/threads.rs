@@ -195,7 +195,8 @@ impl Executor for ThreadPool {
     fn shutdown(&self) {
         let dropped = {
             let mut queues = self.shared.queues.lock();
-            std::mem::replace(&mut *queues, Queues { closed: true, ..Queues::default() })
+            let idle = queues.idle;
+            std::mem::replace(&mut *queues, Queues { closed: true, idle, ..Queues::default() })
         };
         self.shared.wake.notify_all();
         drop(dropped);

@@ -100,6 +100,27 @@ fn every_worker_takes_flushes_while_those_for_them_are_busy() {
 }
 
 #[test]
+fn workers_end_in_good_order_whether_they_wait_or_work() {
+    for busy in [false, true] {
+        let pool = ThreadPool::new(2).unwrap();
+        let gate = Gate::default();
+        if busy {
+            let gate = gate.clone();
+            pool.submit(Priority::Flush, Box::new(move || gate.pass()));
+        } else {
+            while pool.shared.queues.lock().idle < 2 {
+                std::thread::yield_now();
+            }
+        }
+        let workers = std::mem::take(&mut *pool.workers.lock());
+        gate.open();
+        pool.shutdown();
+        assert!(workers.into_iter().all(|worker| worker.join().is_ok()), "busy: {busy}");
+        assert_eq!(pool.shared.queues.lock().idle, 0);
+    }
+}
+
+#[test]
 fn a_panicking_step_takes_no_worker_along() {
     let pool = ThreadPool::new(1).unwrap();
     let gate = Gate::default();
