@@ -55,8 +55,6 @@ pub(crate) const FOOTER_BYTES: usize = 80;
 pub(crate) const TRAILER_BYTES: usize = 5;
 /// Set in the compression byte where padding stands before it.
 pub(crate) const PADDED: u8 = 0x80;
-/// Unit of a device's reads: a block that lies on one page costs one.
-pub(crate) const PAGE_BYTES: usize = 4096;
 /// Padding is at most this part of a page: what it costs in space.
 const PADDING_DIVISOR: usize = 16;
 /// Most bytes of padding: the last one of them says how many there are.

@@ -14,14 +14,14 @@ use crate::base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::base::marks::mark;
 use crate::base::planted::planted;
 use crate::base::tombstone::RangeTombstone;
-use crate::io::disk::OpenMode;
+use crate::io::disk::{DIRECT_ALIGN, OpenMode};
 use crate::io::meter::HeldMemory;
 use crate::io::writer::FileWriter;
 use crate::io::{Io, Purpose};
 use crate::table::block_builder::BlockBuilder;
 use crate::table::block_index::{self, IndexBuilder};
 use crate::table::filter::Filter;
-use crate::table::format::{self, Extent, Footer, Header, PAGE_BYTES, TRAILER_BYTES};
+use crate::table::format::{self, Extent, Footer, Header, TRAILER_BYTES};
 use crate::table::meta::TableMeta;
 use crate::table::properties::{CREATED_BY, KindCounts, Properties};
 use crate::table::tombstones;
@@ -228,9 +228,10 @@ impl TableWriter {
         self.bytes_to_page = bytes.filter(|_| !compressed);
     }
 
-    /// Pages that blocks should end with; small blocks, as tests have them, get small pages.
+    /// Pages that blocks should end with: what a device reads as one. Small blocks, as tests have
+    /// them, get small pages.
     fn page_bytes(&self) -> usize {
-        PAGE_BYTES.min(self.options.block_bytes)
+        DIRECT_ALIGN.min(self.options.block_bytes)
     }
 
     fn write_block(&mut self) -> Result<()> {

@@ -65,15 +65,20 @@ fn priority_of(pool: &ThreadPool, priority: Priority) -> i32 {
 fn compactions_run_at_a_lower_priority_and_flushes_at_the_usual_one() {
     let usual = rustix::process::getpriority_process(None).unwrap();
     let pool = ThreadPool::new(2).unwrap();
+    let lower = (usual + PRIORITY_STEPS).min(19);
     for _ in 0..20 {
-        let lower = (usual + PRIORITY_STEPS).min(19);
         assert_eq!(priority_of(&pool, Priority::Compaction), lower);
-        // The first ones may come before the workers of the usual priority wait.
-        if pool.shared.queues.lock().idle > 0 {
-            assert_eq!(priority_of(&pool, Priority::Flush), usual);
-        }
+        usual_workers_wait(&pool);
+        assert_eq!(priority_of(&pool, Priority::Flush), usual);
     }
     pool.shutdown();
+}
+
+/// Returns once both workers of the usual priority wait for a step.
+fn usual_workers_wait(pool: &ThreadPool) {
+    while pool.shared.queues.lock().idle < 2 {
+        std::thread::yield_now();
+    }
 }
 
 #[test]
@@ -108,9 +113,7 @@ fn workers_end_in_good_order_whether_they_wait_or_work() {
             let gate = gate.clone();
             pool.submit(Priority::Flush, Box::new(move || gate.pass()));
         } else {
-            while pool.shared.queues.lock().idle < 2 {
-                std::thread::yield_now();
-            }
+            usual_workers_wait(&pool);
         }
         let workers = std::mem::take(&mut *pool.workers.lock());
         gate.open();
