@@ -5,20 +5,17 @@
 //! writes (promises P6, P7). B3 nobody blocks on work that cannot come: every wait re-checks health
 //! and, under the stepper, runs steps itself.
 
+mod compactions;
+
 use std::time::Duration;
 
-use crate::base::entry::{SEQ_MAX, Seq};
+use crate::base::entry::Seq;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::marks::mark;
 use crate::base::names::{FileKind, file_name};
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{Arc, Condvar, Mutex};
 use crate::engine::Engine;
-use crate::engine::catalogue::KeyspaceState;
-use crate::engine::metrics::Operation;
-use crate::engine::relocate::Relocations;
-use crate::engine::state::{Draft, Publication};
-use crate::index::{IndexJob, JobContext, KeyRange};
 use crate::io::executor::Priority;
 
 /// Steps that met a full disk and wait until somebody tries again.
@@ -38,6 +35,8 @@ impl FullDisk {
 struct Running {
     flushing: bool,
     compactions: usize,
+    /// Callers that wait until background work is done: it need not stand back for them.
+    waiters: usize,
     /// Work may have become due while all places for compactions were taken, perhaps by steps
     /// that had looked already: the next one to end without work looks again.
     asked: bool,
@@ -102,16 +101,7 @@ impl Engine {
         }
         self.schedule_collection(&mut running);
         self.schedule_folding(&mut running);
-        running.asked |= running.compactions >= self.io.executor.parallelism();
-        while running.compactions < self.io.executor.parallelism()
-            && running.full.compaction.is_none()
-        {
-            running.compactions += 1;
-            let engine = Arc::clone(self);
-            self.io
-                .executor
-                .submit(Priority::Compaction, Box::new(move || engine.compaction_step()));
-        }
+        self.schedule_compactions(&mut running);
     }
 
     /// Queues collection of value files, one at a time.
@@ -207,30 +197,6 @@ impl Engine {
         }
     }
 
-    fn compaction_step(self: Arc<Self>) {
-        self.remove_obsolete_if_full();
-        // This step sees what was asked for up to here.
-        self.background.running.lock().asked = false;
-        let outcome = self.compact_once();
-        let settled = self.settle(outcome.as_ref().err());
-        let has_worked = matches!(outcome, Ok(true)) || settled.again;
-        let mut goes_on = has_worked;
-        self.finished(|running| {
-            running.compactions -= 1;
-            running.full.compaction = settled.full.or(running.full.compaction.take());
-            goes_on |= std::mem::take(&mut running.asked);
-            running.settling += usize::from(goes_on);
-        });
-        if has_worked {
-            // What was merged takes less room, perhaps enough less for others.
-            self.forget_full_disk();
-            self.refresh_backlog();
-        }
-        if goes_on {
-            self.go_on();
-        }
-    }
-
     /// Queues what a finished step has made due; only then may anybody think that all is quiet.
     fn go_on(self: &Arc<Self>) {
         self.schedule();
@@ -274,104 +240,6 @@ impl Engine {
             _ => self.stop(error),
         }
         settled
-    }
-
-    /// Runs the most urgent compaction of any keyspace; false if none is due.
-    fn compact_once(self: &Arc<Self>) -> Result<bool> {
-        if self.cancelled.load(Ordering::Acquire) {
-            return Ok(false);
-        }
-        self.health.check_writable()?;
-        let Some((keyspace, mut job)) = self.pick_compaction() else { return Ok(false) };
-        let running = self.metrics.compactions_running.fetch_add(1, Ordering::Relaxed) + 1;
-        self.metrics.compactions_running_max.fetch_max(running, Ordering::Relaxed);
-        let start = self.io.clock.now();
-        let outcome = self.run_compaction(&keyspace, job.as_mut());
-        self.metrics.compactions_running.fetch_sub(1, Ordering::Relaxed);
-        outcome?;
-        let took = self.io.clock.now().saturating_sub(start);
-        self.metrics.record(Operation::Compaction, took);
-        self.metrics.compactions.fetch_add(1, Ordering::Relaxed);
-        Ok(true)
-    }
-
-    fn pick_compaction(&self) -> Option<(Arc<KeyspaceState>, Box<dyn IndexJob>)> {
-        let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();
-        let mut best: Option<(Arc<KeyspaceState>, Box<dyn IndexJob>)> = None;
-        for keyspace in keyspaces {
-            let Some(job) = keyspace.index.pick_job() else { continue };
-            if best.as_ref().is_none_or(|(_, other)| job.score() > other.score()) {
-                best = Some((keyspace, job));
-            }
-        }
-        best
-    }
-
-    fn run_compaction(&self, keyspace: &Arc<KeyspaceState>, job: &mut dyn IndexJob) -> Result<()> {
-        let stripes = self.snapshots.stripes();
-        if !stripes.is_empty() {
-            mark!("compaction_with_snapshot");
-        }
-        // Only then: it pins all value files, and a full disk found by others is no matter of it.
-        let orders = job.orders();
-        let relocations = orders.then(|| self.begin_relocations(keyspace)).flatten();
-        let outcome = self.compact_with(keyspace, job, stripes, relocations.as_ref());
-        if let Some(relocations) = relocations {
-            self.end_relocations(&relocations, &outcome);
-        }
-        outcome
-    }
-
-    fn compact_with(
-        &self,
-        keyspace: &Arc<KeyspaceState>,
-        job: &mut dyn IndexJob,
-        stripes: Vec<Seq>,
-        relocations: Option<&Arc<Relocations>>,
-    ) -> Result<()> {
-        let touching = self.touching_of_compaction(&stripes);
-        // All that a compaction meets is in the index.
-        let listeners = self.entry_listeners(SEQ_MAX, touching.clone());
-        let context = JobContext {
-            stripes,
-            listeners: Arc::new(listeners.relocating(relocations.cloned())),
-            cancelled: Arc::clone(&self.cancelled),
-        };
-        let prepared = job.run(&context)?;
-        let report = prepared.report;
-        let change = prepared.change;
-        let mut draft = Draft::default();
-        draft.add(keyspace, prepared.sections);
-        if let Some(touching) = &touching {
-            draft.sections.extend(touching.sections(&self.view.load().values));
-        }
-        self.commit_draft(draft, |_| {
-            keyspace.index.install(change)?;
-            let mut publication = Publication::default();
-            if keyspace.dropped.load(Ordering::Acquire) {
-                keyspace.index.retire();
-            } else {
-                publication.indexes.push((keyspace.id, Some(keyspace.index.view())));
-            }
-            Ok(publication)
-        })?;
-        if let Some(touching) = touching {
-            touching.publish(&self.view.load().values);
-        }
-        tracing::info!(
-            keyspace = keyspace.name,
-            kind = report.kind,
-            reason = report.reason,
-            from = report.levels.0,
-            to = report.levels.1,
-            parts = report.parts,
-            bytes_read = report.bytes_read,
-            bytes_written = report.bytes_written,
-            entries_in = report.entries_in,
-            entries_out = report.entries_out,
-            "compaction"
-        );
-        Ok(())
     }
 
     /// Removes obsolete files, syncs what waits, balances memory, retries what ran out of space.
@@ -489,6 +357,7 @@ impl Engine {
         timeout: Option<Duration>,
         mut done: impl FnMut() -> Result<bool>,
     ) -> Result<()> {
+        self.background.running.lock().waiters += 1;
         let mut outcome = self.wait_background(timeout, &mut done);
         for _ in 0..FULL_DISK_RETRIES {
             match &outcome {
@@ -501,6 +370,7 @@ impl Engine {
                 _ => break,
             }
         }
+        self.background.running.lock().waiters -= 1;
         outcome
     }
 
@@ -534,31 +404,6 @@ impl Engine {
         let view = self.view.load();
         let flushed = self.flushed.load(Ordering::Acquire);
         view.frozen.first().map_or(flushed, |frozen| frozen.last_seq)
-    }
-
-    /// Compacts a range of a keyspace to the bottom and waits.
-    pub(crate) fn compact_range(
-        self: &Arc<Self>,
-        keyspace: &Arc<KeyspaceState>,
-        range: KeyRange,
-    ) -> Result<()> {
-        self.check_readable(keyspace)?;
-        self.flush_all()?;
-        let of_buckets = keyspace.has_buckets().then_some(&self.deltas);
-        let of_buckets =
-            of_buckets.map(|deltas| (deltas, deltas.request_collection(keyspace.id, &range)));
-        let orders = self.orders_values(keyspace);
-        self.scattered.found_full.store(false, Ordering::Release);
-        let ticket = keyspace.index.request_compaction(range, orders);
-        self.schedule();
-        self.wait_with_retries(None, || {
-            self.health.check_writable()?;
-            keyspace.check_exists()?;
-            let is_collected = of_buckets.is_none_or(|(deltas, of)| deltas.is_collected(of));
-            Ok(is_collected && keyspace.index.compaction_done(ticket))
-        })?;
-        self.schedule_housekeeping();
-        Ok(())
     }
 
     /// Waits until no background work is due.

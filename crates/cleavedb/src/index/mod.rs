@@ -193,6 +193,10 @@ pub(crate) trait IndexJob: Send {
     fn orders(&self) -> bool {
         false
     }
+    /// Whether reads gain by it at once what it takes, so that it need not stand back for them.
+    fn is_awaited(&self) -> bool {
+        false
+    }
     /// Does it, off to the side. Calls `fork_join` of the executor for parts that can run side by
     /// side.
     fn run(&mut self, context: &JobContext) -> Result<Prepared>;

@@ -8,6 +8,8 @@ use crate::base::sync::Arc;
 pub(crate) enum Priority {
     /// Writers wait for it.
     Flush,
+    /// Compaction that somebody waits for, or that pays for itself in the reads beside it.
+    Awaited,
     /// Keeps reads short and space bounded.
     Compaction,
     /// Periodic sync, deletion of obsolete files.

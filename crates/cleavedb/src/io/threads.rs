@@ -1,10 +1,12 @@
-//! The production executor: named threads over three queues.
+//! The production executor: named threads over four queues.
 //!
-//! `threads` workers take any step; one more worker takes only flushes and one takes housekeeping
-//! and flushes, so that long compactions can delay neither. The former run at a lower priority of
-//! the system's scheduler: where threads are more than processors, a writer or reader that loses
-//! its processor to a compaction waits for milliseconds, and compaction can wait. They take a
-//! flush, which writers may wait for, only where no worker of the usual priority is free for it.
+//! `threads` workers take any step but what is awaited; one more worker takes only flushes and one
+//! takes housekeeping and flushes, so that long compactions can delay neither. The former run at a
+//! lower priority of the system's scheduler: where threads are more than processors, a writer or
+//! reader that loses its processor to a compaction waits for milliseconds, and compaction can
+//! wait. They take a flush, which writers may wait for, only where no worker of the usual priority
+//! is free for it. A compaction that cannot wait is for `threads` workers of the usual priority: a
+//! thread that has lowered its own may not raise it again.
 //!
 //! I1: a step runs exactly once, or is dropped unrun by `shutdown`.
 //! I2: no lock is held while a step runs or is dropped.
@@ -38,9 +40,10 @@ struct Shared {
 #[derive(Default)]
 struct Queues {
     flush: VecDeque<Step>,
+    awaited: VecDeque<Step>,
     compaction: VecDeque<Step>,
     housekeeping: VecDeque<Step>,
-    /// Workers of the usual priority that wait for a step, or were woken for one.
+    /// Workers for flushes, of the usual priority, that wait for a step or were woken for one.
     idle: usize,
     closed: bool,
 }
@@ -51,6 +54,18 @@ enum Role {
     Any,
     FlushOnly,
     HousekeepingFirst,
+    AwaitedOnly,
+}
+
+impl Role {
+    fn has_low_priority(self) -> bool {
+        matches!(self, Self::Any)
+    }
+
+    /// Whether flushes are left to it while it waits.
+    fn is_for_flushes(self) -> bool {
+        matches!(self, Self::FlushOnly | Self::HousekeepingFirst)
+    }
 }
 
 impl Queues {
@@ -66,6 +81,7 @@ impl Queues {
             Role::HousekeepingFirst => {
                 self.housekeeping.pop_front().or_else(|| self.flush.pop_front())
             }
+            Role::AwaitedOnly => self.awaited.pop_front(),
         }
     }
 }
@@ -83,6 +99,7 @@ impl ThreadPool {
             Arc::new(Self { shared: shared.clone(), workers: Mutex::new(Vec::new()), threads });
         for number in 0..threads {
             pool.start(&format!("cleave-work-{number}"), Role::Any)?;
+            pool.start(&format!("cleave-wait-{number}"), Role::AwaitedOnly)?;
         }
         pool.start("cleave-flush", Role::FlushOnly)?;
         pool.start("cleave-keep", Role::HousekeepingFirst)?;
@@ -99,8 +116,7 @@ impl ThreadPool {
 
 impl Shared {
     fn work(&self, role: Role) {
-        let is_usual = !matches!(role, Role::Any);
-        if !is_usual {
+        if role.has_low_priority() {
             lower_priority();
         }
         loop {
@@ -117,9 +133,9 @@ impl Shared {
                     if queues.closed {
                         return;
                     }
-                    queues.idle += usize::from(is_usual);
+                    queues.idle += usize::from(role.is_for_flushes());
                     self.wake.wait(&mut queues);
-                    queues.idle -= usize::from(is_usual);
+                    queues.idle -= usize::from(role.is_for_flushes());
                 }
             };
             if let Err(payload) = catch_unwind(AssertUnwindSafe(step)) {
@@ -158,6 +174,7 @@ impl Executor for ThreadPool {
             } else {
                 match priority {
                     Priority::Flush => queues.flush.push_back(step),
+                    Priority::Awaited => queues.awaited.push_back(step),
                     Priority::Compaction => queues.compaction.push_back(step),
                     Priority::Housekeeping => queues.housekeeping.push_back(step),
                 }

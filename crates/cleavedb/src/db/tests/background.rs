@@ -2,10 +2,13 @@
 //! loading on until they are seen. Nothing here depends on how long anything takes.
 
 use super::*;
+use crate::base::sync::Arc;
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::base::widths::Widths;
 use crate::db::handle::Handle;
 use crate::engine::Engine;
 use crate::io::context::native_io;
+use crate::io::executor::{Executor, Priority, SharedExecutor, Step};
 use crate::{Durability, Stats};
 
 /// Writes until then; on any machine the facts come within a small part of it.
@@ -69,4 +72,102 @@ fn large_compactions_run_in_parts() {
     let db = compacting(&path, 64 << 10);
     let stats = load_until(&db, |stats| stats.events.parallel_parts >= 2);
     assert!(stats.events.parallel_parts >= 2, "{:?}", stats.events);
+}
+
+/// Counts the steps that somebody waits for.
+struct CountsAwaited {
+    inner: SharedExecutor,
+    awaited: Arc<AtomicUsize>,
+}
+
+impl Executor for CountsAwaited {
+    fn submit(&self, priority: Priority, step: Step) {
+        self.awaited.fetch_add(usize::from(priority == Priority::Awaited), Ordering::SeqCst);
+        self.inner.submit(priority, step);
+    }
+    fn help(&self) -> bool {
+        self.inner.help()
+    }
+    fn is_stepper(&self) -> bool {
+        self.inner.is_stepper()
+    }
+    fn fork_join<'a>(&self, parts: Vec<Box<dyn FnOnce() + Send + 'a>>) {
+        self.inner.fork_join(parts);
+    }
+    fn parallelism(&self) -> usize {
+        self.inner.parallelism()
+    }
+    fn shutdown(&self) {
+        self.inner.shutdown();
+    }
+}
+
+/// A database in which nothing but reads and calls makes compaction due, with some runs in
+/// level 0, and the count of compactions that were handed to workers of the usual priority.
+fn with_runs(path: &std::path::Path) -> (Db, Arc<AtomicUsize>) {
+    let widths = Widths {
+        level0_runs_trigger: 1_000,
+        read_compaction_nanos_min: 0,
+        ..Widths::for_budget(16 << 20)
+    };
+    let interval = std::time::Duration::from_millis(5);
+    let options = Options::new().memory_budget(16 << 20).reserve_bytes(0).sync_interval(interval);
+    let mut io = native_io(2, 0).unwrap();
+    let awaited = Arc::new(AtomicUsize::new(0));
+    let inner = io.executor.clone();
+    io.executor = Arc::new(CountsAwaited { inner, awaited: awaited.clone() });
+    let engine = Engine::open(io, path, options.into_settings(), widths).unwrap();
+    let db = Db::new(Handle::new(engine, Durability::Buffered));
+    for run in 0..5_u64 {
+        for key in 0..50_u64 {
+            plain(&db).put((key * 5 + run).to_be_bytes(), [7; 50]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    db.wait_idle().unwrap();
+    assert_eq!(level0_files(&db), 5);
+    assert_eq!(awaited.load(Ordering::SeqCst), 0, "nothing was due");
+    (db, awaited)
+}
+
+fn level0_files(db: &Db) -> usize {
+    let levels = db.stats().keyspaces.into_iter().flat_map(|keyspace| keyspace.levels);
+    levels.filter(|level| level.level == 0).map(|level| level.files).sum()
+}
+
+/// Nobody writes, so nothing but the timer can find out that it is due.
+#[test]
+fn runs_that_reads_have_paid_for_become_one_at_the_usual_priority() {
+    for scans in [true, false] {
+        let (_guard, path) = scratch();
+        let (db, awaited) = with_runs(&path);
+        let ks = plain(&db);
+        let mut reads = 0_u64;
+        // Whoever has to give up here has read for what hundreds of merges cost.
+        while level0_files(&db) > 1 && reads < 2_000_000 {
+            if scans {
+                assert_eq!(ks.iter().take(20).count(), 20);
+            } else {
+                let key = (reads % 250).to_be_bytes();
+                assert!(ks.get(key).unwrap().is_some());
+            }
+            reads += 1;
+            if reads.is_multiple_of(10_000) {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        }
+        assert_eq!(level0_files(&db), 1, "scans: {scans}, {reads} reads");
+        assert_eq!(awaited.load(Ordering::SeqCst), 1, "scans: {scans}");
+        assert_eq!(ks.iter().count(), 250);
+    }
+}
+
+#[test]
+fn a_compaction_that_a_caller_waits_for_has_the_usual_priority() {
+    let (_guard, path) = scratch();
+    let (db, awaited) = with_runs(&path);
+    db.compact().unwrap();
+    assert_eq!(level0_files(&db), 0);
+    assert!(awaited.load(Ordering::SeqCst) > 0);
+    assert_eq!(plain(&db).iter().count(), 250);
 }

@@ -76,6 +76,10 @@ impl IndexJob for LsmJob {
         self.pick.orders
     }
 
+    fn is_awaited(&self) -> bool {
+        self.pick.reason == "reads"
+    }
+
     fn run(&mut self, context: &JobContext) -> Result<Prepared> {
         let running = self.shared.begin_running();
         let outcome = match self.pick.kind {

@@ -24,14 +24,15 @@ impl Gate {
 }
 
 #[test]
-fn flushes_and_housekeeping_run_while_compactions_hold_every_worker() {
+fn all_else_runs_while_compactions_hold_every_worker_for_them() {
     let pool = ThreadPool::new(2).unwrap();
     let (gate, done) = (Gate::default(), Arc::new((Mutex::new(0), Condvar::new())));
     for _ in 0..6 {
         let gate = gate.clone();
         pool.submit(Priority::Compaction, Box::new(move || gate.pass()));
     }
-    for priority in [Priority::Flush, Priority::Housekeeping, Priority::Flush] {
+    let each = [Priority::Flush, Priority::Housekeeping, Priority::Flush, Priority::Awaited];
+    for priority in each {
         let done = done.clone();
         pool.submit(
             priority,
@@ -41,9 +42,9 @@ fn flushes_and_housekeeping_run_while_compactions_hold_every_worker() {
             }),
         );
     }
-    // Hangs if a flush had to wait for a compaction: those wait for the gate below.
+    // Hangs if any had to wait for a compaction: those wait for the gate below.
     let mut count = done.0.lock();
-    while *count < 3 {
+    while *count < each.len() {
         done.1.wait(&mut count);
     }
     drop(count);
@@ -62,12 +63,13 @@ fn priority_of(pool: &ThreadPool, priority: Priority) -> i32 {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn compactions_run_at_a_lower_priority_and_flushes_at_the_usual_one() {
+fn compactions_that_can_wait_run_at_a_lower_priority_and_all_else_at_the_usual_one() {
     let usual = rustix::process::getpriority_process(None).unwrap();
     let pool = ThreadPool::new(2).unwrap();
     let lower = (usual + PRIORITY_STEPS).min(19);
     for _ in 0..20 {
         assert_eq!(priority_of(&pool, Priority::Compaction), lower);
+        assert_eq!(priority_of(&pool, Priority::Awaited), usual);
         usual_workers_wait(&pool);
         assert_eq!(priority_of(&pool, Priority::Flush), usual);
     }

@@ -1,0 +1,209 @@
+//! Compactions: which one runs, on which kind of worker, and how it becomes part of the database.
+
+use crate::base::entry::{SEQ_MAX, Seq};
+use crate::base::error::Result;
+use crate::base::marks::mark;
+use crate::base::sync::Arc;
+use crate::base::sync::atomic::Ordering;
+use crate::engine::Engine;
+use crate::engine::background::Running;
+use crate::engine::catalogue::KeyspaceState;
+use crate::engine::metrics::Operation;
+use crate::engine::relocate::Relocations;
+use crate::engine::state::{Draft, Publication};
+use crate::index::{IndexJob, JobContext, KeyRange};
+use crate::io::executor::Priority;
+
+/// A compaction that was chosen, and has what it reads for itself.
+struct Picked {
+    keyspace: Arc<KeyspaceState>,
+    job: Box<dyn IndexJob>,
+}
+
+impl Engine {
+    /// Queues compactions, as many as may run at once; each finds out whether there is any to do.
+    pub(super) fn schedule_compactions(self: &Arc<Self>, running: &mut Running) {
+        running.asked |= running.compactions >= self.io.executor.parallelism();
+        while running.compactions < self.io.executor.parallelism()
+            && running.full.compaction.is_none()
+        {
+            running.compactions += 1;
+            let engine = Arc::clone(self);
+            self.io
+                .executor
+                .submit(Priority::Compaction, Box::new(move || engine.compaction_step()));
+        }
+    }
+
+    fn compaction_step(self: Arc<Self>) {
+        self.remove_obsolete_if_full();
+        let is_waited_for = {
+            let mut running = self.background.running.lock();
+            // This step sees what was asked for up to here.
+            running.asked = false;
+            running.waiters > 0
+        };
+        let picked = match self.next_compaction() {
+            Ok(Some(picked)) => picked,
+            Ok(None) => return self.end_compaction_step(Ok(false)),
+            Err(error) => return self.end_compaction_step(Err(error)),
+        };
+        let is_awaited = is_waited_for || picked.job.is_awaited();
+        let run = move |engine: Arc<Self>| {
+            let outcome = engine.compact(picked);
+            engine.end_compaction_step(outcome.map(|()| true));
+        };
+        if is_awaited {
+            mark!("compaction_awaited");
+            let engine = Arc::clone(&self);
+            self.io.executor.submit(Priority::Awaited, Box::new(move || run(engine)));
+        } else {
+            run(self);
+        }
+    }
+
+    /// What follows from a step that has compacted something, has found nothing to do, or failed.
+    fn end_compaction_step(self: &Arc<Self>, outcome: Result<bool>) {
+        let settled = self.settle(outcome.as_ref().err());
+        let has_worked = matches!(outcome, Ok(true)) || settled.again;
+        let mut goes_on = has_worked;
+        self.finished(|running| {
+            running.compactions -= 1;
+            running.full.compaction = settled.full.or(running.full.compaction.take());
+            goes_on |= std::mem::take(&mut running.asked);
+            running.settling += usize::from(goes_on);
+        });
+        if has_worked {
+            // What was merged takes less room, perhaps enough less for others.
+            self.forget_full_disk();
+            self.refresh_backlog();
+        }
+        if goes_on {
+            self.go_on();
+        }
+    }
+
+    /// The most urgent compaction of any keyspace, if one is due.
+    fn next_compaction(&self) -> Result<Option<Picked>> {
+        if self.cancelled.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        self.health.check_writable()?;
+        let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();
+        let mut best: Option<Picked> = None;
+        for keyspace in keyspaces {
+            let Some(job) = keyspace.index.pick_job() else { continue };
+            if best.as_ref().is_none_or(|other| job.score() > other.job.score()) {
+                best = Some(Picked { keyspace, job });
+            }
+        }
+        Ok(best)
+    }
+
+    /// Runs a compaction and makes it part of the database.
+    fn compact(self: &Arc<Self>, mut picked: Picked) -> Result<()> {
+        self.health.check_writable()?;
+        let running = self.metrics.compactions_running.fetch_add(1, Ordering::Relaxed) + 1;
+        self.metrics.compactions_running_max.fetch_max(running, Ordering::Relaxed);
+        let start = self.io.clock.now();
+        let outcome = self.run_compaction(&picked.keyspace, picked.job.as_mut());
+        self.metrics.compactions_running.fetch_sub(1, Ordering::Relaxed);
+        outcome?;
+        let took = self.io.clock.now().saturating_sub(start);
+        self.metrics.record(Operation::Compaction, took);
+        self.metrics.compactions.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn run_compaction(&self, keyspace: &Arc<KeyspaceState>, job: &mut dyn IndexJob) -> Result<()> {
+        let stripes = self.snapshots.stripes();
+        if !stripes.is_empty() {
+            mark!("compaction_with_snapshot");
+        }
+        // Only then: it pins all value files, and a full disk found by others is no matter of it.
+        let orders = job.orders();
+        let relocations = orders.then(|| self.begin_relocations(keyspace)).flatten();
+        let outcome = self.compact_with(keyspace, job, stripes, relocations.as_ref());
+        if let Some(relocations) = relocations {
+            self.end_relocations(&relocations, &outcome);
+        }
+        outcome
+    }
+
+    fn compact_with(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        job: &mut dyn IndexJob,
+        stripes: Vec<Seq>,
+        relocations: Option<&Arc<Relocations>>,
+    ) -> Result<()> {
+        let touching = self.touching_of_compaction(&stripes);
+        // All that a compaction meets is in the index.
+        let listeners = self.entry_listeners(SEQ_MAX, touching.clone());
+        let context = JobContext {
+            stripes,
+            listeners: Arc::new(listeners.relocating(relocations.cloned())),
+            cancelled: Arc::clone(&self.cancelled),
+        };
+        let prepared = job.run(&context)?;
+        let report = prepared.report;
+        let change = prepared.change;
+        let mut draft = Draft::default();
+        draft.add(keyspace, prepared.sections);
+        if let Some(touching) = &touching {
+            draft.sections.extend(touching.sections(&self.view.load().values));
+        }
+        self.commit_draft(draft, |_| {
+            keyspace.index.install(change)?;
+            let mut publication = Publication::default();
+            if keyspace.dropped.load(Ordering::Acquire) {
+                keyspace.index.retire();
+            } else {
+                publication.indexes.push((keyspace.id, Some(keyspace.index.view())));
+            }
+            Ok(publication)
+        })?;
+        if let Some(touching) = touching {
+            touching.publish(&self.view.load().values);
+        }
+        tracing::info!(
+            keyspace = keyspace.name,
+            kind = report.kind,
+            reason = report.reason,
+            from = report.levels.0,
+            to = report.levels.1,
+            parts = report.parts,
+            bytes_read = report.bytes_read,
+            bytes_written = report.bytes_written,
+            entries_in = report.entries_in,
+            entries_out = report.entries_out,
+            "compaction"
+        );
+        Ok(())
+    }
+
+    /// Compacts a range of a keyspace to the bottom and waits.
+    pub(crate) fn compact_range(
+        self: &Arc<Self>,
+        keyspace: &Arc<KeyspaceState>,
+        range: KeyRange,
+    ) -> Result<()> {
+        self.check_readable(keyspace)?;
+        self.flush_all()?;
+        let of_buckets = keyspace.has_buckets().then_some(&self.deltas);
+        let of_buckets =
+            of_buckets.map(|deltas| (deltas, deltas.request_collection(keyspace.id, &range)));
+        let orders = self.orders_values(keyspace);
+        self.scattered.found_full.store(false, Ordering::Release);
+        let ticket = keyspace.index.request_compaction(range, orders);
+        self.schedule();
+        self.wait_with_retries(None, || {
+            self.health.check_writable()?;
+            keyspace.check_exists()?;
+            let is_collected = of_buckets.is_none_or(|(deltas, of)| deltas.is_collected(of));
+            Ok(is_collected && keyspace.index.compaction_done(ticket))
+        })?;
+        self.schedule_housekeeping();
+        Ok(())
+    }
+}
