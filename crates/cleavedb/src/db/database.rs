@@ -108,7 +108,8 @@ impl Db {
     /// Compacts every keyspace to its bottom level and waits. Where garbage collection goes by
     /// facts ([`StrategyKind::Unified`](crate::StrategyKind::Unified), the default, and `Novkv`),
     /// separated values that stand apart are put in the order of their keys, which takes as much
-    /// room again until it is done.
+    /// room again until it is done. Files that this makes superfluous are removed by then, but for
+    /// what snapshots, iterators and checkpoints hold.
     ///
     /// # Errors
     /// As [`Db::flush`].
@@ -152,7 +153,8 @@ impl Db {
         Ok(done.into())
     }
 
-    /// Waits until no background work is due (flushes and compactions have caught up).
+    /// Waits until no background work is due: flushes and compactions have caught up, and files
+    /// that nothing refers to any more are removed.
     ///
     /// # Errors
     /// The background error, if any.

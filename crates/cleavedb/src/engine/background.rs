@@ -42,7 +42,10 @@ struct Running {
     asked: bool,
     /// Steps that are done but have not queued yet what is due after them.
     settling: usize,
+    /// Housekeeping is queued.
     housekeeping: bool,
+    /// Housekeeping runs.
+    keeping_house: bool,
     /// A value file is being collected, or it is found out whether one is to be.
     collecting: bool,
     /// Operands are being applied to their values.
@@ -58,7 +61,9 @@ struct Running {
 impl Running {
     /// The full disk that keeps background work from getting any further.
     fn hopeless(&self) -> Option<Error> {
-        let works = self.flushing || self.collecting || self.folding;
+        // Housekeeping removes files: it may make the room.
+        let keeps_house = self.housekeeping || self.keeping_house;
+        let works = self.flushing || self.collecting || self.folding || keeps_house;
         let idle = !works && self.compactions == 0;
         self.full.error().filter(|_| idle).cloned()
     }
@@ -244,10 +249,17 @@ impl Engine {
 
     /// Removes obsolete files, syncs what waits, balances memory, retries what ran out of space.
     pub(crate) fn keep_house(self: Arc<Self>) {
-        self.finished(|running| running.housekeeping = false);
-        if self.health.is_closed() {
-            return;
+        self.finished(|running| {
+            running.housekeeping = false;
+            running.keeping_house = true;
+        });
+        if !self.health.is_closed() {
+            self.keep_house_open();
         }
+        self.finished(|running| running.keeping_house = false);
+    }
+
+    fn keep_house_open(self: &Arc<Self>) {
         if !self.health.is_stopped() {
             let removed = self.remove_dead_value_files().and_then(|_| self.remove_collected());
             let removed = removed.and_then(|_| self.drop_dead_runs());
@@ -382,7 +394,19 @@ impl Engine {
             && !running.collecting
             && !running.folding
             && running.settling == 0
+            && !running.housekeeping
+            && !running.keeping_house
             && self.view.load().frozen.is_empty()
+    }
+
+    /// Gives back the room that work which is done has made free, and waits for that.
+    fn make_tidy(self: &Arc<Self>) -> Result<()> {
+        self.schedule_housekeeping();
+        self.wait_with_retries(None, || {
+            self.health.check_writable()?;
+            let running = self.background.running.lock();
+            Ok(!running.housekeeping && !running.keeping_house)
+        })
     }
 
     /// Writes all memtables out and waits.
@@ -406,14 +430,21 @@ impl Engine {
         view.frozen.first().map_or(flushed, |frozen| frozen.last_seq)
     }
 
-    /// Waits until no background work is due.
+    /// Waits until no background work is due, and what it made superfluous is gone.
     pub(crate) fn wait_idle(self: &Arc<Self>) -> Result<()> {
         self.gc.look_anew();
         self.order_scattered();
         self.schedule();
-        self.wait_with_retries(None, || {
-            self.health.check_writable()?;
-            Ok(self.is_quiet())
-        })
+        loop {
+            self.wait_with_retries(None, || {
+                self.health.check_writable()?;
+                Ok(self.is_quiet())
+            })?;
+            // Which may find more to do.
+            self.make_tidy()?;
+            if self.is_quiet() {
+                return Ok(());
+            }
+        }
     }
 }

@@ -50,11 +50,24 @@ fn load_until(db: &Db, seen: impl Fn(&Stats) -> bool) -> Stats {
             db.flush().unwrap();
             db.wait_idle().unwrap();
             assert_eq!(ks.iter().count() as u64, written.min(KEYS));
+            assert_eq!(tables_on_disk(db), tables_named(db), "superfluous ones stayed");
             let problems = db.verify(&mut |_, _| {}).unwrap().problems;
             assert!(problems.is_empty(), "{problems:?}");
             return stats;
         }
     }
+}
+
+fn tables_named(db: &Db) -> usize {
+    let keyspaces = db.stats().keyspaces.into_iter();
+    keyspaces.flat_map(|keyspace| keyspace.levels).map(|level| level.files).sum()
+}
+
+fn tables_on_disk(db: &Db) -> usize {
+    let names =
+        std::fs::read_dir(&plain(db).handle.engine.dir).unwrap().map(|entry| entry.unwrap().path());
+    let is_table = |path: &std::path::PathBuf| path.extension().is_some_and(|e| e == "tbl");
+    names.filter(is_table).count()
 }
 
 #[test]
@@ -168,6 +181,7 @@ fn a_compaction_that_a_caller_waits_for_has_the_usual_priority() {
     let (db, awaited) = with_runs(&path);
     db.compact().unwrap();
     assert_eq!(level0_files(&db), 0);
+    assert_eq!(tables_on_disk(&db), tables_named(&db));
     assert!(awaited.load(Ordering::SeqCst) > 0);
     assert_eq!(plain(&db).iter().count(), 250);
 }

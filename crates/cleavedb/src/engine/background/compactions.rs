@@ -203,7 +203,6 @@ impl Engine {
             let is_collected = of_buckets.is_none_or(|(deltas, of)| deltas.is_collected(of));
             Ok(is_collected && keyspace.index.compaction_done(ticket))
         })?;
-        self.schedule_housekeeping();
-        Ok(())
+        self.make_tidy()
     }
 }
