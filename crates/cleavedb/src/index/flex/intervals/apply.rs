@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc as ValueArc;
 
 use crate::base::cursor::BoxCursor;
-use crate::base::entry::{Seq, compare_entries};
+use crate::base::entry::Seq;
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
 use crate::base::merge_operator::SharedOperator;
@@ -28,6 +28,7 @@ use crate::index::flex::intervals::editor::Editor;
 use crate::index::flex::intervals::feed::{Feed, FeedCursor, Portion};
 use crate::index::flex::intervals::fetched::Fetched;
 use crate::index::flex::intervals::run::{Record, Run, RunBuilder, RunCursor};
+use crate::index::flex::intervals::splices::{Splice, parts, splices};
 use crate::index::flex::intervals::state::Totals;
 use crate::index::flex::intervals::tail::TailIndex;
 use crate::index::stripes::{StripeRule, Survivors};
@@ -108,13 +109,6 @@ pub(super) struct Applier<'a> {
     pub(super) is_gathering: bool,
     /// What was read ahead.
     pub(super) fetched: Fetched<'a>,
-}
-
-/// Bytes of one interval that are replaced by others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Splice {
-    old: Range<u64>,
-    new: Range<u64>,
 }
 
 impl Applier<'_> {
@@ -406,25 +400,24 @@ impl Applier<'_> {
     }
 
     /// Changes only what is another record now, where that costs less than to write the interval
-    /// anew; whether it did.
+    /// anew; whether it did. One that has become too large is cut in two where it stands: a tag
+    /// says that an interval begins there.
     fn edit_in_place(&mut self, old: &Run, new: &RunBuilder) -> Result<bool> {
         let limits = self.editor.limits;
         let Some((interval, range)) = self.editor.current() else { return Ok(new.len() == 0) };
-        let (mut interval, owner) = (interval.clone(), self.editor.owner());
-        let is_fit = !self.is_gathering
-            && old.is_sorted()
-            && new.len() > 0
-            && new.bytes() <= limits.interval_bytes_max;
-        if !is_fit {
+        let (interval, owner) = (interval.clone(), self.editor.owner());
+        if self.is_gathering || !old.is_sorted() || new.len() == 0 {
             return Ok(false);
         }
+        let Some(parts) = parts(new, limits.interval_bytes_max) else { return Ok(false) };
         let fragments = self.fragments(&interval, range.clone())?;
         let splices = splices(old, new);
         let bytes: u64 = splices.iter().map(|splice| splice.new.end - splice.new.start).sum();
-        if fragments + 2 * splices.len() > limits.fragments_max || bytes > new.bytes() / 4 {
+        let fragments = fragments + 2 * splices.len();
+        if fragments > limits.fragments_max || bytes > new.bytes() / 4 {
             return Ok(false);
         }
-        if splices.is_empty() && interval.tail == 0 {
+        if splices.is_empty() && interval.tail == 0 && parts.len() == 1 {
             self.applied.unchanged += 1;
             return Ok(true);
         }
@@ -434,19 +427,52 @@ impl Applier<'_> {
             let bytes = new.encoded().get(come.start as usize..come.end as usize);
             self.editor.space.update(place, bytes.unwrap_or_default(), owner)?;
         }
-        let was_cached = self.is_cached();
-        (interval.bytes, interval.tail, interval.tail_index) = (new.bytes(), 0, None);
-        interval.fragments = (fragments + 2 * splices.len()) as u16;
-        let before = interval.stamp;
-        interval.stamp = self.editor.stamp();
-        interval.born = interval.stamp;
-        if was_cached {
-            self.editor.write_through(before, interval.stamp, new.encoded().to_vec())?;
-        }
         self.applied.bytes_written += bytes;
         self.applied.edited += 1;
-        self.editor.replace(vec![interval])?;
+        let parts = self.in_place(interval, new, &parts, fragments)?;
+        self.editor.replace(parts)?;
         Ok(true)
+    }
+
+    /// What the interval has become by an edit that left so many fragments: itself, or the two
+    /// that it is cut into.
+    fn in_place(
+        &mut self,
+        before: Interval,
+        new: &RunBuilder,
+        parts: &[Range<usize>],
+        fragments: usize,
+    ) -> Result<Vec<Interval>> {
+        let was_cached = self.is_cached();
+        let is_cut = parts.len() > 1;
+        if is_cut {
+            mark!("interval_cut_in_place");
+        }
+        let key = |number: usize| new.get(number).map_or(&[][..], |record| record.key);
+        let mut intervals = Vec::with_capacity(parts.len());
+        for part in parts {
+            let range = new.start(part.start)..new.start(part.end);
+            let stamp = self.editor.stamp();
+            if was_cached {
+                let bytes = new.encoded().get(range.start as usize..range.end as usize);
+                let bytes = bytes.unwrap_or_default().to_vec();
+                self.editor.write_through(before.stamp, stamp, bytes)?;
+            }
+            intervals.push(Interval {
+                anchor: match part.start {
+                    0 => ValueArc::clone(&before.anchor),
+                    start => separator(key(start - 1), key(start)),
+                },
+                bytes: range.end - range.start,
+                tail: 0,
+                tail_index: None,
+                // How many each half has is not known.
+                fragments: if is_cut { 0 } else { fragments as u16 },
+                stamp,
+                born: stamp,
+            });
+        }
+        Ok(intervals)
     }
 }
 
@@ -474,48 +500,6 @@ pub(super) fn check_keys(
         return Err(Error::corruption(format!("an interval of \"{anchor}\" holds keys of others")));
     }
     Ok(())
-}
-
-/// What differs between the bytes of two runs in order, as few ranges as their records allow.
-fn splices(old: &Run, new: &RunBuilder) -> Vec<Splice> {
-    let mut splices: Vec<Splice> = Vec::new();
-    let (mut i, mut j) = (0, 0);
-    loop {
-        let (before, after) = (old.get(i), new.get(j));
-        let order = match (&before, &after) {
-            (None, None) => break,
-            (Some(_), None) => std::cmp::Ordering::Less,
-            (None, Some(_)) => std::cmp::Ordering::Greater,
-            (Some(a), Some(b)) => compare_entries((a.key, a.seq), (b.key, b.seq)),
-        };
-        let (goes, comes) = (order.is_le(), order.is_ge());
-        if before != after {
-            let next = Splice {
-                old: old.start(i)..old.start(i + usize::from(goes)),
-                new: new.start(j)..new.start(j + usize::from(comes)),
-            };
-            match splices.last_mut() {
-                Some(last) if last.old.end == next.old.start && last.new.end == next.new.start => {
-                    (last.old.end, last.new.end) = (next.old.end, next.new.end);
-                }
-                _ => splices.push(next),
-            }
-        }
-        (i, j) = (i + usize::from(goes), j + usize::from(comes));
-    }
-    // What comes before the first record takes that one along: its byte has the interval's tag.
-    if let Some(first) = splices.first_mut().filter(|first| first.old == (0..0)) {
-        let bytes = old.start(1);
-        (first.old.end, first.new.end) = (bytes, first.new.end + bytes);
-        let (end, new_end) = (first.old.end, first.new.end);
-        if splices.get(1).is_some_and(|next| next.old.start == end && next.new.start == new_end) {
-            let next = splices.remove(1);
-            if let Some(first) = splices.first_mut() {
-                (first.old.end, first.new.end) = (next.old.end, next.new.end);
-            }
-        }
-    }
-    splices
 }
 
 /// Intervals that are being written in front of the one that they replace.

@@ -25,6 +25,7 @@ mod jobs;
 mod kept;
 mod open;
 pub(crate) mod run;
+mod splices;
 pub(crate) mod state;
 mod tail;
 mod view;

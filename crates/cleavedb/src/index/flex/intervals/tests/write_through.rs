@@ -134,6 +134,39 @@ fn parts_of_a_cached_interval_are_read_from_memory() {
     bench.check();
 }
 
+/// The paper's splits move no byte either.
+#[test]
+fn an_interval_in_order_that_grows_too_large_is_cut_where_it_stands() {
+    let bench = Bench::new();
+    bench.warm();
+    let (before, reads) = (bench.index.view(), bench.reads());
+    let (mut cut, mut more) = (0, Vec::new());
+    for (key, seq) in keys(0..60).into_iter().step_by(5).zip(100..) {
+        let (count, key) = (bench.intervals(), format!("{key}-new"));
+        let entries = vec![put(&key, seq, "of twenty bytes each")];
+        let prepared = bench.index.apply_flush(input(entries, vec![], &[])).unwrap();
+        let written = prepared.report.bytes_written;
+        bench.index.install(prepared.change).unwrap();
+        // At most a record that stands beside it was written with it.
+        cut += usize::from(bench.intervals() > count && written < 60);
+        more.push(key);
+    }
+    assert!(cut > 2, "{cut} of {} intervals", bench.intervals());
+    more.iter().for_each(|key| assert_eq!(bench.get(key).unwrap().len(), 20));
+    assert_eq!((bench.warm(), bench.reads()), (0, reads));
+    assert_eq!(bench.cached(), bench.intervals());
+    more.iter().for_each(|key| assert_eq!(get(&*before, key.as_bytes(), SEQ_MAX).unwrap(), None));
+    bench.check();
+    let (count, sections) = (bench.intervals(), bench.index.snapshot_sections());
+    let Bench { world, index } = bench;
+    drop((before, index));
+    world.sweep();
+    let again = Bench { index: recover(&world, &sections), world };
+    assert_eq!(again.intervals(), count);
+    more.iter().for_each(|key| assert_eq!(again.get(key).unwrap().len(), 20));
+    again.check();
+}
+
 #[test]
 fn cached_intervals_that_become_one_are_read_from_memory() {
     let bench = Bench::new();
