@@ -7,9 +7,10 @@
 
 mod compactions;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::base::entry::Seq;
+use crate::base::entry::{KeyspaceId, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::marks::mark;
 use crate::base::names::{FileKind, file_name};
@@ -35,6 +36,10 @@ impl FullDisk {
 struct Running {
     flushing: bool,
     compactions: usize,
+    /// Those of them that have begun, in that order, and what they have picked something of.
+    compacting: BTreeMap<u64, Option<KeyspaceId>>,
+    /// Compactions that ever began.
+    compactions_begun: u64,
     /// Callers that wait until background work is done: it need not stand back for them.
     waiters: usize,
     /// Work may have become due while all places for compactions were taken, perhaps by steps
@@ -44,8 +49,8 @@ struct Running {
     settling: usize,
     /// Housekeeping is queued.
     housekeeping: bool,
-    /// Housekeeping runs.
-    keeping_house: bool,
+    /// Housekeeping that runs.
+    keeping_house: usize,
     /// A value file is being collected, or it is found out whether one is to be.
     collecting: bool,
     /// Operands are being applied to their values.
@@ -62,7 +67,7 @@ impl Running {
     /// The full disk that keeps background work from getting any further.
     fn hopeless(&self) -> Option<Error> {
         // Housekeeping removes files: it may make the room.
-        let keeps_house = self.housekeeping || self.keeping_house;
+        let keeps_house = self.housekeeping || self.keeping_house > 0;
         let works = self.flushing || self.collecting || self.folding || keeps_house;
         let idle = !works && self.compactions == 0;
         self.full.error().filter(|_| idle).cloned()
@@ -251,12 +256,12 @@ impl Engine {
     pub(crate) fn keep_house(self: Arc<Self>) {
         self.finished(|running| {
             running.housekeeping = false;
-            running.keeping_house = true;
+            running.keeping_house += 1;
         });
         if !self.health.is_closed() {
             self.keep_house_open();
         }
-        self.finished(|running| running.keeping_house = false);
+        self.finished(|running| running.keeping_house -= 1);
     }
 
     fn keep_house_open(self: &Arc<Self>) {
@@ -395,7 +400,7 @@ impl Engine {
             && !running.folding
             && running.settling == 0
             && !running.housekeeping
-            && !running.keeping_house
+            && running.keeping_house == 0
             && self.view.load().frozen.is_empty()
     }
 
@@ -405,7 +410,7 @@ impl Engine {
         self.wait_with_retries(None, || {
             self.health.check_writable()?;
             let running = self.background.running.lock();
-            Ok(!running.housekeeping && !running.keeping_house)
+            Ok(!running.housekeeping && running.keeping_house == 0)
         })
     }
 

@@ -10,23 +10,20 @@ use std::collections::VecDeque;
 use crate::base::entry::{FileId, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::marks::mark;
-use crate::base::names::{FileKind, file_name};
-use crate::base::planted::planted;
-use crate::base::section::Section;
+use crate::base::names::FileKind;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
-use crate::engine::pacing::Reason;
-use crate::engine::state::Publication;
 use crate::io::{DiskFile, Purpose};
 use crate::log::footer::Line;
 use crate::log::format::{SEGMENT_HEADER_BYTES, Sealed};
-use crate::log::writer::{AppendError, BlankSegment, SegmentSpec, SegmentWriter};
-use crate::values::edit::{SealedValues, ValuesEdit};
+use crate::log::writer::AppendError;
+use crate::values::edit::SealedValues;
 
 mod ahead;
 mod edit;
 mod open_segment;
+mod roll;
 
 use ahead::Ahead;
 pub(crate) use edit::JournalEdit;
@@ -304,199 +301,7 @@ impl Engine {
         self.journal.start_write_back();
         self.value_lane.start_write_back();
     }
-
-    /// Ends the open segments that hold anything, so that no file in force grows. Under leadership.
-    pub(crate) fn roll_lanes(self: &Arc<Self>) -> Result<()> {
-        if self.value_lane.is_open() {
-            mark!("value_segment_ended");
-            self.end_value_segment()?;
-        }
-        if self.journal.is_empty() { Ok(()) } else { self.roll_lane(LaneId::Journal) }
-    }
-
-    /// Seals the open value segment; the next separated value begins the next one.
-    pub(crate) fn end_value_segment(self: &Arc<Self>) -> Result<()> {
-        self.seal_lane(LaneId::Values)?;
-        self.name_sealed_values()
-    }
-
-    /// Tells the manifest how the last value segment was sealed, if it does not know.
-    pub(crate) fn name_sealed_values(&self) -> Result<()> {
-        match self.sealing_section() {
-            Some(section) => self.commit_edit(vec![section], |_| Ok(Publication::default())),
-            None => Ok(()),
-        }
-    }
-
-    /// What the manifest is to be told of the value segment sealed last, if it does not know yet.
-    fn sealing_section(&self) -> Option<Section> {
-        let sealed = self.value_lane.tail.lock().sealed_values?;
-        let view = self.view.load();
-        let entry = view.values.get(sealed.sealed.id)?;
-        let is_known = entry.state.sealed.is_some();
-        (!is_known).then(|| ValuesEdit::encode(&[ValuesEdit::Sealed(sealed)]))
-    }
-
-    /// Seals the open segment, if any, and begins the next one. Under leadership: all writers wait.
-    pub(crate) fn roll_lane(self: &Arc<Self>, id: LaneId) -> Result<()> {
-        let start = self.io.clock.now();
-        let outcome = self.seal_and_begin(id);
-        let waited = self.io.clock.now().saturating_sub(start);
-        let reason = match id {
-            LaneId::Journal => Reason::JournalRoll,
-            LaneId::Values => Reason::ValueLogRoll,
-        };
-        self.metrics.stalled(reason, waited);
-        outcome
-    }
-
-    fn seal_and_begin(self: &Arc<Self>, id: LaneId) -> Result<()> {
-        mark!("journal_rolled");
-        let sealed = self.seal_lane(id)?;
-        // What a segment's header names as its first seq says that everything before is durable.
-        self.sync_logs()?;
-        let mut outcome = self.begin_segment(id, sealed);
-        if let Err(error) = &outcome
-            && !self.health.is_stopped()
-            && self.note_full_disk(error)
-        {
-            outcome = self.begin_segment(id, sealed);
-        }
-        match &outcome {
-            // The next write begins the segment, once there is room.
-            Err(error) if error.kind() == ErrorKind::NoSpace => {}
-            // Without an open segment nothing can be logged.
-            Err(error) => self.stop(error),
-            Ok(()) => {}
-        }
-        outcome
-    }
-
-    /// Seals the open segment and returns what the next one names as its predecessor.
-    pub(crate) fn seal_lane(&self, id: LaneId) -> Result<Option<Sealed>> {
-        let lane = self.lane(id);
-        let _one_at_a_time = self.logs.syncing.lock();
-        let Some(open) = lane.writer.lock().take() else {
-            return Ok(lane.tail.lock().segments.back().and_then(|s| s.sealed));
-        };
-        // Nor does a record whose large value is not there.
-        self.sync_large()?;
-        // A gap never lies below a sealed segment (J5).
-        if !planted!("seal_syncs_own_lane_only") {
-            self.lane(id.other()).sync().map_err(|cause| self.stopped_by_sync(cause))?;
-        }
-        let next_seq = self.logs.appended_seq() + 1;
-        let last_seq = lane.tail.lock().last_seq;
-        let sealed = open.seal(next_seq, self.logs.synced_seq(), last_seq);
-        let (sealed, values) = sealed.inspect_err(|error| self.stop(error))?;
-        lane.segment_bytes.store(0, Ordering::Relaxed);
-        lane.held_bytes.store(0, Ordering::Relaxed);
-        {
-            let mut tail = lane.tail.lock();
-            if let Some(handle) = tail.handle.take()
-                && id == LaneId::Journal
-            {
-                // Nobody reads it before a recovery: the page cache is for what readers want.
-                handle.drop_cached(0, sealed.bytes);
-            }
-            tail.unsynced = false;
-            tail.sealed_values = values;
-            if let Some(open) = tail.segments.back_mut() {
-                open.sealed = Some(sealed);
-            }
-        }
-        self.logs.set_synced(next_seq - 1);
-        Ok(Some(sealed))
-    }
-
-    /// Creates the next segment and names it in the manifest.
-    pub(crate) fn begin_segment(
-        self: &Arc<Self>,
-        id: LaneId,
-        predecessor: Option<Sealed>,
-    ) -> Result<()> {
-        let lane = self.lane(id);
-        let first_seq = self.logs.appended_seq() + 1;
-        let writer = self.create_segment(id, predecessor, first_seq)?;
-        let (file, path) = (writer.id(), writer.path().to_owned());
-        let sections = self.naming_sections(id, predecessor, file);
-        let named = self.commit_edit(sections, |engine| {
-            let mut tail = engine.lane(id).tail.lock();
-            tail.handle = Some(writer.sync_handle());
-            let last_seq = tail.last_seq;
-            tail.segments.push_back(Segment { id: file, last_seq, sealed: None });
-            Ok(Publication::default())
-        });
-        if let Err(error) = named {
-            if !self.health.is_stopped() {
-                // The manifest is as it was before: nothing names the file.
-                let _ = self.io.disk.remove_file(&path);
-            }
-            return Err(error);
-        }
-        lane.segment_bytes.store(writer.bytes(), Ordering::Relaxed);
-        lane.write_back_bytes.store(writer.bytes(), Ordering::Relaxed);
-        lane.ahead.ask_again();
-        let published = self.view.load().values.get(file).map(|entry| Arc::clone(&entry.file));
-        *lane.writer.lock() = Some(OpenSegment::new(writer, published));
-        Ok(())
-    }
-
-    /// The sections of an edit that names a lane's next segment, and says how the one before it
-    /// was sealed.
-    fn naming_sections(
-        &self,
-        id: LaneId,
-        predecessor: Option<Sealed>,
-        file: FileId,
-    ) -> Vec<Section> {
-        if id == LaneId::Values {
-            let mut sections: Vec<Section> = self.sealing_section().into_iter().collect();
-            sections.push(ValuesEdit::encode(&[ValuesEdit::Added { id: file }]));
-            return sections;
-        }
-        let last_seq = self.journal.tail.lock().last_seq;
-        let sealed = predecessor.map(|sealed| JournalEdit::Sealed { sealed, last_seq });
-        let edits: Vec<_> = sealed.into_iter().chain([JournalEdit::Added { id: file }]).collect();
-        vec![JournalEdit::encode(&edits)]
-    }
-
-    /// The file of the next segment, with its header, durable with its name. It was set aside in
-    /// the background, or is made now.
-    fn create_segment(
-        &self,
-        lane: LaneId,
-        predecessor: Option<Sealed>,
-        first_seq: Seq,
-    ) -> Result<SegmentWriter> {
-        let blank = self.take_blank_segment(lane);
-        let id = blank.as_ref().map_or_else(|| self.file_ids.next(), BlankSegment::id);
-        let spec = SegmentSpec {
-            kind: lane.file_kind(),
-            id,
-            uuid: self.uuid,
-            predecessor,
-            first_seq,
-            purpose: lane.purpose(),
-            preallocate_bytes: self.segment_bytes_max(lane).min(PREALLOCATE_BYTES_MAX),
-        };
-        if let Some(blank) = blank {
-            mark!("journal_begun_in_blank_file");
-            return SegmentWriter::begin(&self.io, blank, &spec).map_err(AppendError::into_error);
-        }
-        let path = self.dir.join(file_name(lane.file_kind(), id));
-        let writer =
-            SegmentWriter::create(&self.io, &path, &spec).map_err(AppendError::into_error)?;
-        self.io
-            .disk
-            .sync_dir(&self.dir)
-            .map_err(|cause| Error::io("sync of the directory", &self.dir, cause))?;
-        Ok(writer)
-    }
 }
-
-/// Space reserved ahead of the tail at a time.
-const PREALLOCATE_BYTES_MAX: u64 = 16 << 20;
 
 fn no_segment() -> Error {
     Error::new(ErrorKind::Stopped, "the log has no open segment; reopen the database")

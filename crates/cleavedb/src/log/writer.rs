@@ -187,7 +187,21 @@ impl SegmentWriter {
 
     /// Begins the segment in a file set aside for it: writes its header and syncs it. `spec` has
     /// the file's number. On errors as [`SegmentWriter::create`].
-    pub(crate) fn begin(
+    fn begin(io: &Io, blank: BlankSegment, spec: &SegmentSpec) -> Result<Self, AppendError> {
+        let mut writer = Self::begin_unsynced(io, blank, spec)?;
+        match writer.sync() {
+            Ok(()) => Ok(writer),
+            Err(error) => {
+                mark!("log_segment_creation_failed");
+                drop(io.disk.remove_file(&writer.path));
+                Err(AppendError::Fatal(error))
+            }
+        }
+    }
+
+    /// The same but for the sync, which comes before the manifest names the file. A failure is
+    /// never fatal.
+    pub(crate) fn begin_unsynced(
         io: &Io,
         blank: BlankSegment,
         spec: &SegmentSpec,
@@ -228,7 +242,7 @@ impl SegmentWriter {
             AppendError::Recoverable(Error::io("writing a segment's header", &self.path, e))
         })?;
         self.acknowledge(bytes);
-        self.sync().map_err(AppendError::Fatal)
+        Ok(())
     }
 
     /// Goes on with a segment that a reader has read to its end; whatever lies behind the last
@@ -468,8 +482,8 @@ impl SegmentWriter {
         Sealed { id: self.id, bytes: self.tail, checksum: self.checksum.value() }
     }
 
-    /// Ends the segment: cuts the preallocated space, syncs, and says what the file is now.
-    pub(crate) fn seal(self) -> Result<Sealed> {
+    /// Ends the segment: cuts the preallocated space, and says what the file is once it is synced.
+    pub(crate) fn end(&mut self) -> Result<Sealed> {
         if self.broken {
             let message = "an earlier write to this log segment failed";
             return Err(Error::new(ErrorKind::Stopped, message).in_file(&self.path));
@@ -479,8 +493,15 @@ impl SegmentWriter {
                 .set_len(self.tail)
                 .map_err(|e| Error::io("cutting a log segment to length", &self.path, e))?;
         }
-        self.file.sync_data().map_err(|e| Error::io("syncing a log segment", &self.path, e))?;
         Ok(self.good_part())
+    }
+
+    /// Ends the segment and syncs it.
+    #[cfg(test)]
+    pub(crate) fn seal(mut self) -> Result<Sealed> {
+        let sealed = self.end()?;
+        self.sync()?;
+        Ok(sealed)
     }
 
     /// Acknowledged bytes: header and whole frames.

@@ -1,6 +1,6 @@
 //! Compactions: which one runs, on which kind of worker, and how it becomes part of the database.
 
-use crate::base::entry::{SEQ_MAX, Seq};
+use crate::base::entry::{KeyspaceId, SEQ_MAX, Seq};
 use crate::base::error::Result;
 use crate::base::marks::mark;
 use crate::base::sync::Arc;
@@ -37,21 +37,28 @@ impl Engine {
 
     fn compaction_step(self: Arc<Self>) {
         self.remove_obsolete_if_full();
-        let is_waited_for = {
+        let number = {
             let mut running = self.background.running.lock();
             // This step sees what was asked for up to here.
             running.asked = false;
-            running.waiters > 0
+            running.compactions_begun += 1;
+            let number = running.compactions_begun;
+            running.compacting.insert(number, None);
+            number
         };
         let picked = match self.next_compaction() {
             Ok(Some(picked)) => picked,
-            Ok(None) => return self.end_compaction_step(Ok(false)),
-            Err(error) => return self.end_compaction_step(Err(error)),
+            Ok(None) => return self.end_compaction_step(number, Ok(false)),
+            Err(error) => return self.end_compaction_step(number, Err(error)),
         };
-        let is_awaited = is_waited_for || picked.job.is_awaited();
+        let is_awaited = {
+            let mut running = self.background.running.lock();
+            running.compacting.insert(number, Some(picked.keyspace.id));
+            running.waiters > 0 || picked.job.is_awaited()
+        };
         let run = move |engine: Arc<Self>| {
             let outcome = engine.compact(picked);
-            engine.end_compaction_step(outcome.map(|()| true));
+            engine.end_compaction_step(number, outcome.map(|()| true));
         };
         if is_awaited {
             mark!("compaction_awaited");
@@ -63,12 +70,13 @@ impl Engine {
     }
 
     /// What follows from a step that has compacted something, has found nothing to do, or failed.
-    fn end_compaction_step(self: &Arc<Self>, outcome: Result<bool>) {
+    fn end_compaction_step(self: &Arc<Self>, number: u64, outcome: Result<bool>) {
         let settled = self.settle(outcome.as_ref().err());
         let has_worked = matches!(outcome, Ok(true)) || settled.again;
         let mut goes_on = has_worked;
         self.finished(|running| {
             running.compactions -= 1;
+            running.compacting.remove(&number);
             running.full.compaction = settled.full.or(running.full.compaction.take());
             goes_on |= std::mem::take(&mut running.asked);
             running.settling += usize::from(goes_on);
@@ -81,6 +89,17 @@ impl Engine {
         if goes_on {
             self.go_on();
         }
+    }
+
+    /// Waits for compactions of a keyspace that have begun: what they replaced stays until then.
+    fn wait_for_compacting(self: &Arc<Self>, keyspace: KeyspaceId) -> Result<()> {
+        let begun = self.background.running.lock().compactions_begun;
+        self.wait_with_retries(None, || {
+            self.health.check_writable()?;
+            let running = self.background.running.lock();
+            let mut before = running.compacting.range(..=begun);
+            Ok(before.all(|(_, of)| of.is_some_and(|of| of != keyspace)))
+        })
     }
 
     /// The most urgent compaction of any keyspace, if one is due.
@@ -203,6 +222,7 @@ impl Engine {
             let is_collected = of_buckets.is_none_or(|(deltas, of)| deltas.is_collected(of));
             Ok(is_collected && keyspace.index.compaction_done(ticket))
         })?;
+        self.wait_for_compacting(keyspace.id)?;
         self.make_tidy()
     }
 }

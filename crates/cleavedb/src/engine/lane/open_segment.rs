@@ -87,15 +87,11 @@ impl OpenSegment {
         values.append(&mut self.writer, group, durable, tail).map(Some)
     }
 
-    /// Ends the segment; says of a value segment what it holds. Both lanes are synced.
-    pub(super) fn seal(
-        mut self,
-        next_seq: Seq,
-        durable: Seq,
-        last_seq: Seq,
-    ) -> Result<(Sealed, Option<SealedValues>)> {
+    /// Ends the segment, but for its sync. The other lane is synced.
+    pub(super) fn end(mut self, next_seq: Seq, durable: Seq, last_seq: Seq) -> Result<Ended> {
         let Some(Values { file, footer, .. }) = self.values else {
-            return self.writer.seal().map(|sealed| (sealed, None));
+            let sealed = self.writer.end()?;
+            return Ok(Ended { writer: self.writer, sealed, values: None });
         };
         if let Some(payload) = footer.encode() {
             match self.writer.append_footer(next_seq, durable, &payload) {
@@ -107,12 +103,32 @@ impl OpenSegment {
                 Err(AppendError::Fatal(error)) => return Err(error),
             }
         }
-        let sealed = self.writer.seal()?;
-        file.raise_readable(sealed.bytes);
-        file.close();
+        let sealed = self.writer.end()?;
         let totals = footer.totals();
         let last_seq = last_seq.max(totals.largest_seq);
-        Ok((sealed, Some(SealedValues { sealed, last_seq, totals })))
+        let values = Some((file, SealedValues { sealed, last_seq, totals }));
+        Ok(Ended { writer: self.writer, sealed, values })
+    }
+}
+
+/// A segment that has its last byte and is to be synced.
+pub(super) struct Ended {
+    writer: SegmentWriter,
+    pub(super) sealed: Sealed,
+    values: Option<(Arc<ValueFile>, SealedValues)>,
+}
+
+impl Ended {
+    pub(super) fn sync(&mut self) -> Result<()> {
+        self.writer.sync()
+    }
+
+    /// Says of a value segment what it holds, once it is synced.
+    pub(super) fn into_values(self) -> Option<SealedValues> {
+        let (file, values) = self.values?;
+        file.raise_readable(self.sealed.bytes);
+        file.close();
+        Some(values)
     }
 }
 
