@@ -60,7 +60,7 @@ pub(super) fn splices(old: &Run, new: &RunBuilder) -> Vec<Splice> {
 pub(super) fn parts(new: &RunBuilder, bytes_max: u64) -> Option<Vec<Range<usize>>> {
     let (bytes, count) = (new.bytes(), new.len());
     if bytes <= bytes_max {
-        return Some(vec![0..count]);
+        return Some(std::iter::once(0..count).collect());
     }
     let key = |number: usize| new.get(number).map(|record| record.key);
     let cuts = (1..count).filter(|number| key(*number) != key(number - 1));
