@@ -23,6 +23,11 @@ use crate::world::World;
 /// Background steps within which a small database must come to rest.
 const STEPS_MAX: u32 = 10_000;
 
+/// States of a list after which none of them is crashed again. The doubling of
+/// [`Depth::resume_one_in`] alone does not make every list end: where a recovery meets some hundred
+/// states, as with many small files, each crash begets several others.
+const NESTED_STATES_MAX: u64 = 8_000;
+
 /// How thoroughly crash states are looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Depth {
@@ -236,7 +241,8 @@ impl Crasher {
     /// Whether to write to a state and crash again, where `nested` crashes are left.
     fn resumes(&mut self, nested: u32) -> bool {
         let one_in = self.depth.resume_one_in << (self.depth.nested - nested);
-        nested > 0 && one_in > 0 && self.random.chance(1, one_in)
+        let is_chosen = nested > 0 && one_in > 0 && self.random.chance(1, one_in);
+        is_chosen && self.figures.states < NESTED_STATES_MAX
     }
 
     /// Reopens an image and looks at everything; returns the commit that it shows.
