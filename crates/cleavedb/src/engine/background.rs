@@ -66,9 +66,7 @@ struct Running {
 impl Running {
     /// The full disk that keeps background work from getting any further.
     fn hopeless(&self) -> Option<Error> {
-        // Housekeeping removes files: it may make the room.
-        let keeps_house = self.housekeeping || self.keeping_house > 0;
-        let works = self.flushing || self.collecting || self.folding || keeps_house;
+        let works = self.flushing || self.collecting || self.folding;
         let idle = !works && self.compactions == 0;
         self.full.error().filter(|_| idle).cloned()
     }
@@ -399,19 +397,17 @@ impl Engine {
             && !running.collecting
             && !running.folding
             && running.settling == 0
-            && !running.housekeeping
-            && running.keeping_house == 0
             && self.view.load().frozen.is_empty()
     }
 
-    /// Gives back the room that work which is done has made free, and waits for that.
-    fn make_tidy(self: &Arc<Self>) -> Result<()> {
-        self.schedule_housekeeping();
-        self.wait_with_retries(None, || {
+    /// Gives back the room that work which is done has made free, and waits for who is at that.
+    fn make_tidy(self: &Arc<Self>) {
+        self.remove_obsolete();
+        // Room is what this is about: that there is none on the disk is nothing to tell.
+        let _ = self.wait_background(None, || {
             self.health.check_writable()?;
-            let running = self.background.running.lock();
-            Ok(!running.housekeeping && running.keeping_house == 0)
-        })
+            Ok(self.background.running.lock().keeping_house == 0)
+        });
     }
 
     /// Writes all memtables out and waits.
@@ -440,16 +436,11 @@ impl Engine {
         self.gc.look_anew();
         self.order_scattered();
         self.schedule();
-        loop {
-            self.wait_with_retries(None, || {
-                self.health.check_writable()?;
-                Ok(self.is_quiet())
-            })?;
-            // Which may find more to do.
-            self.make_tidy()?;
-            if self.is_quiet() {
-                return Ok(());
-            }
-        }
+        self.wait_with_retries(None, || {
+            self.health.check_writable()?;
+            Ok(self.is_quiet())
+        })?;
+        self.make_tidy();
+        Ok(())
     }
 }

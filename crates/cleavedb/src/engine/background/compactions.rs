@@ -223,6 +223,8 @@ impl Engine {
             Ok(is_collected && keyspace.index.compaction_done(ticket))
         })?;
         self.wait_for_compacting(keyspace.id)?;
-        self.make_tidy()
+        self.schedule_housekeeping();
+        self.make_tidy();
+        Ok(())
     }
 }
