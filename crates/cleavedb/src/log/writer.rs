@@ -188,13 +188,18 @@ impl SegmentWriter {
     /// Begins the segment in a file set aside for it: writes its header and syncs it. `spec` has
     /// the file's number. On errors as [`SegmentWriter::create`].
     fn begin(io: &Io, blank: BlankSegment, spec: &SegmentSpec) -> Result<Self, AppendError> {
-        let mut writer = Self::begin_unsynced(io, blank, spec)?;
-        match writer.sync() {
-            Ok(()) => Ok(writer),
+        Self::begin_unsynced(io, blank, spec)?.with_header_synced(io).map_err(AppendError::Fatal)
+    }
+
+    /// Makes the header durable. Where that fails the file is removed: nothing names it yet, and
+    /// what is in it nobody knows.
+    pub(crate) fn with_header_synced(mut self, io: &Io) -> Result<Self> {
+        match self.sync() {
+            Ok(()) => Ok(self),
             Err(error) => {
                 mark!("log_segment_creation_failed");
-                drop(io.disk.remove_file(&writer.path));
-                Err(AppendError::Fatal(error))
+                drop(io.disk.remove_file(&self.path));
+                Err(error)
             }
         }
     }

@@ -181,10 +181,7 @@ impl Engine {
         predecessor: Option<Sealed>,
     ) -> Result<()> {
         let writer = match self.begin_in_blank(id, predecessor) {
-            Some(mut writer) => {
-                writer.sync()?;
-                writer
-            }
+            Some(writer) => writer.with_header_synced(&self.io)?,
             None => self.create_segment(id, predecessor)?,
         };
         self.name_segment(id, predecessor, writer)

@@ -225,6 +225,29 @@ fn creation_leaves_no_file_behind_where_it_fails() {
 }
 
 #[test]
+fn a_blank_file_whose_header_did_not_go_in_or_was_not_synced_goes_away() {
+    for kind in [CallKind::Write, CallKind::Sync] {
+        let memory = disk();
+        let faults = FaultDisk::over(&memory);
+        let io = io_over(faults.clone());
+        let blank = BlankSegment::create(&io, &path(1), FileId(1), 4096).unwrap();
+        faults.set_plan(Some(FaultPlan {
+            kind: Some(kind),
+            at: 1,
+            fault: Fault::Eio,
+            persistent: false,
+        }));
+        let begun = SegmentWriter::begin_unsynced(&io, blank, &spec(1, 4096));
+        let error = match begun.map_err(AppendError::into_error) {
+            Ok(writer) => writer.with_header_synced(&io).map(drop).unwrap_err(),
+            Err(error) => error,
+        };
+        assert_eq!((error.kind(), faults.triggered()), (ErrorKind::Io, 1));
+        assert!(memory.files().is_empty(), "{kind:?}: {:?}", memory.files());
+    }
+}
+
+#[test]
 fn resume_goes_on_behind_the_last_good_frame() {
     let disk = disk();
     let io = io(&disk);

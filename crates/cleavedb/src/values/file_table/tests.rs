@@ -178,7 +178,7 @@ impl Model {
                 ((&mut state.refs, &mut state.ref_bytes), room)
             }
             (None, Some(file)) => ((&mut file.refs, &mut file.ref_bytes), None),
-            (None, None) => return (refs <= 0 && ref_bytes <= 0).then_some(()),
+            (None, None) => return (refs <= 0).then_some(()),
         };
         let (refs, bytes) = (*now.0 as i64 + refs, *now.1 as i64 + ref_bytes);
         (*now.0, *now.1) = (refs.max(0) as u64, bytes.max(0) as u64);
@@ -343,6 +343,27 @@ fn a_refused_edit_leaves_the_table_as_it_was() {
     let error = applied(&context, &table, &edits).map(|_| ()).unwrap_err();
     assert!(error.message().contains("000001"), "{error}");
     assert_eq!(table.get(FileId(1)).unwrap().state, FileState::default());
+}
+
+#[test]
+fn entries_of_a_gone_file_come_to_nothing_but_none_comes_in() {
+    let (_io, context) = world();
+    let added = [
+        ValuesEdit::Added { id: FileId(1) },
+        ValuesEdit::Sealed(sealed(1, 9)),
+        ValuesEdit::Counted { id: FileId(1), refs: 2, ref_bytes: 200 },
+        ValuesEdit::Removed { id: FileId(1) },
+    ];
+    let table = applied(&context, &ValueFiles::default(), &added).unwrap();
+    let counted = |refs, ref_bytes| {
+        applied(&context, &table, &[ValuesEdit::Counted { id: FileId(1), refs, ref_bytes }])
+    };
+    // One dies, one is written anew with a handle of more bytes, and both.
+    for (refs, ref_bytes) in [(-1, -100), (0, 2), (-1, 2)] {
+        assert!(counted(refs, ref_bytes).unwrap().is_empty());
+    }
+    let error = counted(1, 100).map(|_| ()).unwrap_err();
+    assert!(error.message().contains("gone"), "{error}");
 }
 
 #[test]
