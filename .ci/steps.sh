@@ -122,7 +122,8 @@ step_shuttle() {
     RUSTFLAGS="--cfg shuttle" logged \
         cargo test --locked -p cleavedb --lib --target-dir target/shuttle shuttle -- --nocapture
     count_tests "$LOG"
-    note "$(grep -c '^shuttle name=.* failures=0' "$LOG") models, $SCHEDULES schedules each"
+    note "$(awk -F 'schedules=' '/^shuttle name=.* failures=0/ { models++; all += $2 + 0 }
+        END { print models " models, " all " schedules" }' "$LOG")"
 }
 
 # The corpus, then at least ten seconds of mutations for each decoder.

@@ -118,6 +118,8 @@ const FAMILY_SECONDS: u64 = 60;
 const CAMPAIGN_SECONDS: u64 = 3600;
 /// Times that each mark must be hit in a campaign.
 const MARKS_LEAST: u64 = 100;
+/// Rounds that `ci` adds, at most, where a mark was hit less often than that.
+const MARK_ROUNDS_MAX: u64 = 4;
 
 fn program() -> Check<PathBuf> {
     std::env::current_exe().map_err(|error| Violation(error.to_string()))
@@ -188,8 +190,23 @@ fn ci() -> Check<String> {
         let panicked = |_| Err(Violation("panic: a family ended".to_owned()));
         outcome.and(on_real_disk.join().unwrap_or_else(panicked))
     })?;
+    for round in 1..=MARK_ROUNDS_MAX {
+        let Err(rare) = family::marks(MARKS_LEAST) else { break };
+        println!("{rare}: round {round} for them");
+        look_for_marks(round)?;
+    }
     report("marks", || family::marks(MARKS_LEAST))?;
     Ok("ci: no violation".to_owned())
+}
+
+/// What hits most of the rare marks, with seeds that were not run yet: how often a mark is hit is
+/// chance, and what the counts of `ci` hit 120 times on average is short of 100 once in thirty runs.
+fn look_for_marks(round: u64) -> Check {
+    let seed = Budget::from_environment(0).seed + (round << 32);
+    let until = |count| Budget::timed_or_until(seed, count);
+    report("model", || family::model(&until(400_000)))?;
+    report("crash", || family::crash(&until(15_000)))?;
+    report("faults", || family::faults(&until(5_000), 1))
 }
 
 fn until(count: u64) -> Budget {

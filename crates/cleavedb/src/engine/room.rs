@@ -76,6 +76,15 @@ impl Engine {
         pace(pressure, bytes, &self.widths)
     }
 
+    /// Whether writers are held back, or stopped, for what compaction has not done yet.
+    pub(crate) fn waits_for_compaction(&self) -> bool {
+        matches!(
+            pace(self.pressure.read(), 1, &self.widths),
+            Pace::Delay(_, Reason::Level0 | Reason::Compaction)
+                | Pace::Stop(Reason::Level0 | Reason::Compaction)
+        )
+    }
+
     fn wait_for_room(self: &Arc<Self>, reason: Reason, bytes: u64) -> Result<()> {
         mark!("writer_stopped");
         let start = self.io.clock.now();

@@ -4,9 +4,9 @@
 //! takes housekeeping and flushes, so that long compactions can delay neither. The former run at a
 //! lower priority of the system's scheduler: where threads are more than processors, a writer or
 //! reader that loses its processor to a compaction waits for milliseconds, and compaction can
-//! wait. They take a flush, which writers may wait for, only where no worker of the usual priority
-//! is free for it. A compaction that cannot wait is for `threads` workers of the usual priority: a
-//! thread that has lowered its own may not raise it again.
+//! wait. They take a flush, which writers may wait for, only where no other worker is free for it.
+//! A compaction that cannot wait, or that writers are held back for, is for `threads` workers of
+//! the usual priority: a thread that has lowered its own may not raise it again.
 //!
 //! I1: a step runs exactly once, or is dropped unrun by `shutdown`.
 //! I2: no lock is held while a step runs or is dropped.
@@ -20,10 +20,12 @@ use crate::base::sync::thread::{self, JoinHandle};
 use crate::base::sync::{Arc, Condvar, Mutex};
 use crate::io::executor::{Executor, Priority, Step, WAITS_MAX};
 
-/// Steps of the system's priority ("nice") that compaction is below others: about a ninth of their
-/// share of a processor that both want. Where writers outrun it then, they are held back by what
-/// is pending, and sleep. With 19, a sixtieth, other threads could starve it.
-const PRIORITY_STEPS: i32 = 10;
+/// Steps of the system's priority ("nice") that compaction is below others: it has about a thirtieth
+/// of their share of a processor that both want. Where it falls behind, what comes next runs at the
+/// usual priority; until then a merge that has begun goes on with that little.
+const COMPACTION_PRIORITY_STEPS: i32 = 15;
+/// The same for flushes: a third. Writers that fill a memtable meanwhile sleep until one is done.
+const FLUSH_PRIORITY_STEPS: i32 = 5;
 
 /// Threads that run background steps. Dropping the pool shuts it down.
 pub(crate) struct ThreadPool {
@@ -43,7 +45,7 @@ struct Queues {
     awaited: VecDeque<Step>,
     compaction: VecDeque<Step>,
     housekeeping: VecDeque<Step>,
-    /// Workers for flushes, of the usual priority, that wait for a step or were woken for one.
+    /// Workers for flushes that wait for a step or were woken for one.
     idle: usize,
     closed: bool,
 }
@@ -58,8 +60,12 @@ enum Role {
 }
 
 impl Role {
-    fn has_low_priority(self) -> bool {
-        matches!(self, Self::Any)
+    fn priority_steps(self) -> i32 {
+        match self {
+            Self::Any => COMPACTION_PRIORITY_STEPS,
+            Self::FlushOnly => FLUSH_PRIORITY_STEPS,
+            Self::HousekeepingFirst | Self::AwaitedOnly => 0,
+        }
     }
 
     /// Whether flushes are left to it while it waits.
@@ -116,9 +122,7 @@ impl ThreadPool {
 
 impl Shared {
     fn work(&self, role: Role) {
-        if role.has_low_priority() {
-            lower_priority();
-        }
+        lower_priority(role.priority_steps());
         loop {
             let step = {
                 let mut queues = self.queues.lock();
@@ -149,10 +153,10 @@ impl Shared {
 }
 
 /// Lowers the priority of this thread, and of those that it starts. Whoever may not, goes on as is.
-fn lower_priority() {
+fn lower_priority(steps: i32) {
     // Elsewhere this would be the priority of the whole process.
-    if cfg!(all(target_os = "linux", not(shuttle), not(miri))) {
-        let _ = rustix::process::nice(PRIORITY_STEPS);
+    if steps > 0 && cfg!(all(target_os = "linux", not(shuttle), not(miri))) {
+        let _ = rustix::process::nice(steps);
     }
 }
 

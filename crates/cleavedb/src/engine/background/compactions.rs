@@ -51,10 +51,11 @@ impl Engine {
             Ok(None) => return self.end_compaction_step(number, Ok(false)),
             Err(error) => return self.end_compaction_step(number, Err(error)),
         };
+        let is_awaited = picked.job.is_awaited() || self.waits_for_compaction();
         let is_awaited = {
             let mut running = self.background.running.lock();
             running.compacting.insert(number, Some(picked.keyspace.id));
-            running.waiters > 0 || picked.job.is_awaited()
+            is_awaited || running.waiters > 0
         };
         let run = move |engine: Arc<Self>| {
             let outcome = engine.compact(picked);
