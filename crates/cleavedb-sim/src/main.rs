@@ -200,7 +200,7 @@ fn ci() -> Check<String> {
 }
 
 /// What hits most of the rare marks, with seeds that were not run yet: how often a mark is hit is
-/// chance, and what the counts of `ci` hit 120 times on average is short of 100 once in thirty runs.
+/// chance, and what `ci` hits 120 times on average is short of 100 once in thirty runs.
 fn look_for_marks(round: u64) -> Check {
     let seed = Budget::from_environment(0).seed + (round << 32);
     let until = |count| Budget::timed_or_until(seed, count);

@@ -125,9 +125,8 @@ impl Options {
         /// Threads for compaction. Default: 0 = one per core, at least two. More keeps up with
         /// heavier writing and takes processor time from the foreground, though not from threads
         /// that want all of it: on Linux, these run fifteen steps of priority ("nice") below the
-        /// thread that opens the database, and the one for flushes five. Housekeeping has a thread
-        /// beside them, and compaction that somebody waits for, writers above all, has as many as
-        /// this again.
+        /// thread that opens the database, and two beside them for flushes and housekeeping five.
+        /// Compaction that somebody waits for, writers above all, has as many as this again.
         background_threads: usize
     }
     setter! {

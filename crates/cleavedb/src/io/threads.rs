@@ -20,11 +20,12 @@ use crate::base::sync::thread::{self, JoinHandle};
 use crate::base::sync::{Arc, Condvar, Mutex};
 use crate::io::executor::{Executor, Priority, Step, WAITS_MAX};
 
-/// Steps of the system's priority ("nice") that compaction is below others: it has about a thirtieth
-/// of their share of a processor that both want. Where it falls behind, what comes next runs at the
-/// usual priority; until then a merge that has begun goes on with that little.
+/// Steps of the system's priority ("nice") that compaction is below others: it has about a
+/// thirtieth of their share of a processor that both want. Where it falls behind, what comes next
+/// runs at the usual priority; until then a merge that has begun goes on with that little.
 const COMPACTION_PRIORITY_STEPS: i32 = 15;
-/// The same for flushes: a third. Writers that fill a memtable meanwhile sleep until one is done.
+/// The same for flushes and housekeeping: a third. Writers that fill a memtable meanwhile sleep
+/// until one is done.
 const FLUSH_PRIORITY_STEPS: i32 = 5;
 
 /// Threads that run background steps. Dropping the pool shuts it down.
@@ -63,8 +64,8 @@ impl Role {
     fn priority_steps(self) -> i32 {
         match self {
             Self::Any => COMPACTION_PRIORITY_STEPS,
-            Self::FlushOnly => FLUSH_PRIORITY_STEPS,
-            Self::HousekeepingFirst | Self::AwaitedOnly => 0,
+            Self::FlushOnly | Self::HousekeepingFirst => FLUSH_PRIORITY_STEPS,
+            Self::AwaitedOnly => 0,
         }
     }
 

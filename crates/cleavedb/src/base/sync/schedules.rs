@@ -2,7 +2,8 @@
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p cleavedb --lib --target-dir target/shuttle shuttle`;
 //! `SCHEDULES` sets how many each model of [`THOROUGH`] runs through; the others run through a
-//! quarter of them. A failure prints its schedule, which `SCHEDULE` runs again, best with the model's name and `SHUTTLE_CAPTURE_BACKTRACE=1`.
+//! quarter of them. A failure prints its schedule, which `SCHEDULE` runs again, best with the
+//! model's name and `SHUTTLE_CAPTURE_BACKTRACE=1`.
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
