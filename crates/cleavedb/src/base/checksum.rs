@@ -36,6 +36,11 @@ pub(crate) fn key_hash(key: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(key)
 }
 
+/// Hash of (keyspace, key) in memory alone.
+pub(crate) fn key_hash_in(keyspace: KeyspaceId, key: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(key, u64::from(keyspace.0))
+}
+
 /// Hash of (keyspace, key) that stands on disk, under a key of the database: who chooses user keys
 /// cannot choose what collides. Never change it while the format number stays.
 #[derive(Clone, Copy, Debug)]

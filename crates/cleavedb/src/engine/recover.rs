@@ -170,7 +170,7 @@ impl Engine {
         let mapping = Mapping::open(&settings, &widths, &uuid, &state, &values);
         let locating = Locating::open(&settings, &widths, &uuid, &state, (&values, &facts));
         let value_segments = unflushed_segments(&values, flushed);
-        let view = first_view(values, flushed);
+        let view = first_view(widths.memtable_bytes, values, flushed);
         let engine = Arc::new(Self {
             file_ids: Arc::new(FileIds::new(FileId(first_free_id(&io, dir, &state)?))),
             deltas: DeltaStore::open(&value_context, &settings, &widths, &state.deltas)?,
@@ -523,9 +523,9 @@ fn value_context(
 }
 
 /// What there is to be seen before any keyspace is.
-fn first_view(values: ValueFiles, flushed: Seq) -> View {
+fn first_view(memtable_bytes: u64, values: ValueFiles, flushed: Seq) -> View {
     View {
-        active: Memtable::new(0),
+        active: Memtable::new(0, memtable_bytes),
         frozen: Vec::new(),
         indexes: Arc::default(),
         values: Arc::new(values),

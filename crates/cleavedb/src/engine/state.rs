@@ -423,6 +423,7 @@ impl Engine {
 
     /// An empty memtable.
     pub(crate) fn new_memtable(&self) -> Arc<Memtable> {
-        Memtable::new(self.memtable_ids.fetch_add(1, Ordering::Relaxed))
+        let id = self.memtable_ids.fetch_add(1, Ordering::Relaxed);
+        Memtable::new(id, self.widths.memtable_bytes)
     }
 }

@@ -17,11 +17,13 @@ use crate::base::sync::Arc;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use crate::base::value::Value;
+use crate::memory::memtable::filter::Filter;
 use crate::memory::memtable::range_deletes::RangeDeletes;
 use crate::memory::skip_list::{Header, Inserted, Node, SkipList, Target};
 
 #[cfg(all(test, not(shuttle)))]
 mod costs;
+mod filter;
 mod range_deletes;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
@@ -32,6 +34,7 @@ mod tests;
 pub(crate) struct Memtable {
     id: u64,
     list: SkipList,
+    filter: Filter,
     range_deletes: RangeDeletes,
     counts: crossbeam_utils::CachePadded<Counts>,
 }
@@ -64,11 +67,13 @@ impl Counts {
 }
 
 impl Memtable {
-    /// An empty memtable; `id` is for its owner's use.
-    pub(crate) fn new(id: u64) -> Arc<Self> {
+    /// An empty memtable; `id` is for its owner's use. It may grow beyond `bytes`, but finds out
+    /// less quickly then what it does not hold.
+    pub(crate) fn new(id: u64, bytes: u64) -> Arc<Self> {
         Arc::new(Self {
             id,
             list: SkipList::new(),
+            filter: Filter::new(bytes),
             range_deletes: RangeDeletes::new(),
             counts: crossbeam_utils::CachePadded::new(Counts {
                 entries: AtomicU64::new(0),
@@ -113,6 +118,7 @@ impl Memtable {
         if kind == Kind::Merge && !self.counts.has_operands.load(Ordering::Relaxed) {
             self.counts.has_operands.store(true, Ordering::Relaxed);
         }
+        self.filter.add(keyspace, key);
         let Inserted::Before(after) = self.list.insert(keyspace, key, seq, kind, value) else {
             return None;
         };
@@ -138,7 +144,10 @@ impl Memtable {
 
     /// Offers all visible versions of a key to the lookup; true when it is decided.
     pub(crate) fn get(&self, keyspace: KeyspaceId, key: &[u8], lookup: &mut Lookup) -> bool {
-        let at = self.list.seek(&Target::new(keyspace, key, lookup.snapshot));
+        let at = match self.filter.may_hold(keyspace, key) {
+            true => self.list.seek(&Target::new(keyspace, key, lookup.snapshot)),
+            false => None,
+        };
         self.offer_from(at, keyspace, key, lookup)
     }
 
@@ -148,7 +157,15 @@ impl Memtable {
         keyspace: KeyspaceId,
         keys: &mut dyn Iterator<Item = (&[u8], &mut Lookup)>,
     ) {
-        let mut open: Vec<_> = keys.filter(|(_, lookup)| lookup.found.is_none()).collect();
+        let open = keys.filter(|(_, lookup)| lookup.found.is_none());
+        let mut open: Vec<_> = open.inspect(|(key, _)| self.filter.fetch(keyspace, key)).collect();
+        open.retain_mut(|(key, lookup)| {
+            let may_hold = self.filter.may_hold(keyspace, key);
+            if !may_hold {
+                self.offer_from(None, keyspace, key, lookup);
+            }
+            may_hold
+        });
         let targets: Vec<_> =
             open.iter().map(|(key, lookup)| Target::new(keyspace, key, lookup.snapshot)).collect();
         let mut lookups = open.iter_mut();
@@ -182,13 +199,19 @@ impl Memtable {
 
     /// Has the processor's caches fetch what insertions at these keys will look at, all together.
     pub(crate) fn fetch_places<'k>(&self, keys: impl Iterator<Item = (KeyspaceId, &'k [u8])>) {
-        let targets = keys.map(|(keyspace, key)| Target::new(keyspace, key, SEQ_MAX));
+        let targets = keys.map(|(keyspace, key)| {
+            self.filter.fetch(keyspace, key);
+            Target::new(keyspace, key, SEQ_MAX)
+        });
         self.list.seek_many(targets, &mut |_| {});
     }
 
     /// The newest seq of any version of a key, range deletes over it included; 0 for none.
     pub(crate) fn newest_seq(&self, keyspace: KeyspaceId, key: &[u8]) -> Seq {
         let cover = self.range_deletes.cover_seq(keyspace, key, SEQ_MAX);
+        if !self.filter.may_hold(keyspace, key) {
+            return cover;
+        }
         match self.list.seek(&Target::new(keyspace, key, SEQ_MAX)) {
             Some(node) if node.keyspace() == keyspace.0 && node.key() == key => {
                 cover.max(node.seq())
@@ -238,7 +261,7 @@ impl Memtable {
     pub(crate) fn memory_bytes(&self) -> u64 {
         let bytes =
             size_of::<Self>() + self.list.memory_bytes() + self.range_deletes.memory_bytes();
-        bytes as u64
+        (bytes + self.filter.memory_bytes()) as u64
     }
 
     /// Number of entries, range deletes included.

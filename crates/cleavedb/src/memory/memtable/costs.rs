@@ -40,6 +40,13 @@ fn get_all(memtable: &Memtable, keys: &[[u8; 16]]) -> usize {
 }
 
 #[inline(never)]
+fn get_missing(memtable: &Memtable, keys: &[[u8; 16]]) -> usize {
+    let other = KeyspaceId(3);
+    let found = |key: &&[u8; 16]| memtable.get(other, *key, &mut Lookup::new(SEQ_MAX));
+    keys.iter().filter(found).count()
+}
+
+#[inline(never)]
 fn walk_forwards(memtable: &Arc<Memtable>) -> usize {
     let mut cursor = memtable.cursor(KEYSPACE);
     let mut count = 0;
@@ -69,11 +76,12 @@ fn costs() {
     let sequential: Vec<_> = (0..count).map(|i| key(i, 1)).collect();
     let spread: Vec<_> = (0..count).map(|i| key(i, 0x9e37_79b9_7f4a_7c15)).collect();
     let value = [7u8; 100];
-    let in_order = Memtable::new(1);
+    let in_order = Memtable::new(1, 64 << 20);
     insert_in_order(&in_order, &sequential, &value);
-    let memtable = Memtable::new(2);
+    let memtable = Memtable::new(2, 64 << 20);
     insert_spread(&memtable, &spread, &value);
     assert_eq!(get_all(&memtable, &spread) as u64, count);
+    assert_eq!(get_missing(&memtable, &spread), 0);
     assert_eq!(walk_forwards(&memtable), value.len() * spread.len());
     assert_eq!(walk_backwards(&in_order), value.len() * sequential.len());
     println!("entries={count} bytes_per_entry={}", memtable.memory_bytes() / count);

@@ -6,6 +6,7 @@ use crate::base::sync::thread;
 use crate::memory::skip_list::height_of as tower_height;
 
 const KEYSPACE: KeyspaceId = KeyspaceId(1);
+const MEMTABLE_BYTES: u64 = 64 << 10;
 
 /// Keys and seqs of a keyspace, walking forwards or backwards.
 fn walk(memtable: &Arc<Memtable>, backwards: bool) -> Vec<(Vec<u8>, Seq)> {
@@ -27,7 +28,7 @@ fn put(memtable: &Memtable, key: u8, seq: Seq) {
 #[test]
 fn shuttle_inserts_at_one_place_and_readers() {
     check("skip_list_insert_and_read", || {
-        let memtable = Memtable::new(1);
+        let memtable = Memtable::new(1, MEMTABLE_BYTES);
         put(&memtable, 9, 1);
         // Neighbouring places, towers of several heights, and the hint in every state.
         let writers: Vec<_> = [[(5u8, 2u64), (3, 3), (4, 4)], [(4, 5), (5, 6), (6, 7)]]
@@ -52,6 +53,11 @@ fn shuttle_inserts_at_one_place_and_readers() {
                 assert!(seen.windows(2).all(|pair| {
                     pair[0].0 < pair[1].0 || (pair[0].0 == pair[1].0 && pair[0].1 > pair[1].1)
                 }));
+                for (key, seq) in &seen {
+                    let mut lookup = Lookup::new(*seq);
+                    assert!(memtable.get(KEYSPACE, key, &mut lookup), "a get misses what was seen");
+                    assert_eq!(lookup.found.unwrap().seq, *seq);
+                }
                 let mut seen_later = walk(&memtable, true);
                 seen_later.reverse();
                 assert!(seen_later.is_sorted_by(|a, b| a.0 < b.0 || (a.0 == b.0 && a.1 > b.1)));
@@ -74,7 +80,7 @@ fn shuttle_inserts_at_one_place_and_readers() {
 #[test]
 fn shuttle_the_same_entry_twice() {
     check("skip_list_same_entry_twice", || {
-        let memtable = Memtable::new(1);
+        let memtable = Memtable::new(1, MEMTABLE_BYTES);
         let threads: Vec<_> = (0..2)
             .map(|_| {
                 let memtable = Arc::clone(&memtable);
@@ -98,7 +104,7 @@ fn shuttle_the_same_entry_twice() {
 #[test]
 fn shuttle_searches_from_samples_while_samples_are_made() {
     check("skip_list_samples", || {
-        let memtable = Memtable::new(1);
+        let memtable = Memtable::new(1, MEMTABLE_BYTES);
         // Each of these ends up in an array sooner or later; two make the first one.
         let tall: Vec<Seq> = (1..).filter(|seq| tower_height(*seq) > 2).take(6).collect();
         let mut halves = tall.chunks(3).zip([[10_u8, 30, 50], [20, 40, 60]]);
@@ -141,7 +147,7 @@ fn shuttle_searches_from_samples_while_samples_are_made() {
 #[test]
 fn shuttle_arena_blocks_change_hands() {
     check("arena_block_change", || {
-        let memtable = Memtable::new(1);
+        let memtable = Memtable::new(1, MEMTABLE_BYTES);
         let threads: Vec<_> = (0..3u8)
             .map(|thread| {
                 let memtable = Arc::clone(&memtable);
@@ -174,7 +180,7 @@ fn shuttle_arena_blocks_change_hands() {
 #[test]
 fn shuttle_range_deletes_are_seen_once_inserted() {
     check("range_delete_publication", || {
-        let memtable = Memtable::new(1);
+        let memtable = Memtable::new(1, MEMTABLE_BYTES);
         put(&memtable, 5, 1);
         let writers: Vec<_> = [[(0u8, 9u8, 2u64), (5, 6, 4)], [(4, 6, 3), (1, 3, 5)]]
             .into_iter()

@@ -4,6 +4,8 @@ use super::*;
 use crate::base::entry::compare_entries;
 use proptest::prelude::*;
 
+const MEMTABLE_BYTES: u64 = 64 << 10;
+
 #[derive(Clone, Debug)]
 struct Entry {
     keyspace: KeyspaceId,
@@ -104,7 +106,7 @@ fn cases() -> ProptestConfig {
 
 #[test]
 fn an_empty_one_says_so() {
-    let memtable = Memtable::new(9);
+    let memtable = Memtable::new(9, MEMTABLE_BYTES);
     assert!(memtable.is_empty() && memtable.keyspaces().is_empty());
     assert_eq!((memtable.id(), memtable.entries(), memtable.user_bytes()), (9, 0, 0));
     assert_eq!((memtable.first_seq(), memtable.last_seq()), (u64::MAX, 0));
@@ -122,7 +124,7 @@ fn an_empty_one_says_so() {
 
 #[test]
 fn the_last_keyspace_number_has_a_last_entry() {
-    let memtable = Memtable::new(1);
+    let memtable = Memtable::new(1, MEMTABLE_BYTES);
     memtable.insert(KeyspaceId(u32::MAX), b"k", 1, Kind::Put, b"v");
     let mut cursor = memtable.cursor(KeyspaceId(u32::MAX));
     cursor.seek_last().unwrap();
@@ -132,7 +134,7 @@ fn the_last_keyspace_number_has_a_last_entry() {
 
 #[test]
 fn a_cursor_outlives_the_owners_handle() {
-    let memtable = Memtable::new(1);
+    let memtable = Memtable::new(1, MEMTABLE_BYTES);
     memtable.insert(KeyspaceId(1), b"k", 1, Kind::Put, &[7; 5000]);
     let mut cursor = memtable.cursor(KeyspaceId(1));
     drop(memtable);
@@ -142,7 +144,7 @@ fn a_cursor_outlives_the_owners_handle() {
 
 #[test]
 fn memory_of_range_deletes_is_counted() {
-    let memtable = Memtable::new(1);
+    let memtable = Memtable::new(1, MEMTABLE_BYTES);
     let before = memtable.memory_bytes();
     for seq in 1..=100u64 {
         memtable.insert_range_delete(KeyspaceId(1), &seq.to_be_bytes(), &[0xff; 8], seq);
@@ -161,8 +163,10 @@ proptest! {
         all in entries(),
         read_every in 1usize..20,
         probes in prop::collection::vec((1u32..5, small_key(), 0u64..64), 1..8),
+        // With one word, the filter soon lets everything pass.
+        bytes in prop::sample::select(vec![0, 4 << 10, MEMTABLE_BYTES]),
     ) {
-        let memtable = Memtable::new(1);
+        let memtable = Memtable::new(1, bytes);
         for (i, entry) in all.iter().enumerate() {
             insert(&memtable, entry);
             if i % read_every != 0 && i + 1 != all.len() {
@@ -200,7 +204,7 @@ proptest! {
         all in entries(),
         steps in prop::collection::vec((0u8..8, small_key(), 0u64..64), 1..40),
     ) {
-        let memtable = Memtable::new(1);
+        let memtable = Memtable::new(1, MEMTABLE_BYTES);
         all.iter().for_each(|entry| insert(&memtable, entry));
         let keyspace = KeyspaceId(2);
         let twin = sorted(&all, keyspace);
@@ -225,7 +229,7 @@ proptest! {
 
     #[test]
     fn figures_add_up(all in entries()) {
-        let memtable = Memtable::new(1);
+        let memtable = Memtable::new(1, MEMTABLE_BYTES);
         all.iter().for_each(|entry| insert(&memtable, entry));
         prop_assert_eq!(memtable.entries(), all.len() as u64);
         let bytes: usize = all.iter().map(|e| e.key.len() + e.value.len()).sum();
@@ -257,7 +261,7 @@ proptest! {
 
 #[test]
 fn threads_see_what_they_inserted() {
-    let memtable = Memtable::new(1);
+    let memtable = Memtable::new(1, MEMTABLE_BYTES);
     let count: u64 = if cfg!(miri) { 25 } else { 1500 };
     let threads = 4u64;
     std::thread::scope(|scope| {

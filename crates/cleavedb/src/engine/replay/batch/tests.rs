@@ -6,6 +6,7 @@ use crate::base::error::ErrorKind;
 use crate::log::batch::encode_record;
 
 const KEYSPACE: KeyspaceId = KeyspaceId(3);
+const MEMTABLE_BYTES: u64 = 1 << 20;
 
 /// Adds a frame of puts of these keys.
 fn push(batch: &mut Batch, keys: &[&[u8]], value_bytes: usize, base_seq: u64) {
@@ -28,7 +29,7 @@ fn a_batch_is_full_by_its_own_bound_or_the_memtable_s() {
     }
     assert!(batch.is_full(64 << 20));
     batch.clear();
-    assert!(!batch.is_full(1) && batch.insert(&Memtable::new(1)).is_ok());
+    assert!(!batch.is_full(1) && batch.insert(&Memtable::new(1, MEMTABLE_BYTES)).is_ok());
 }
 
 #[test]
@@ -60,7 +61,7 @@ fn keys_of_several_frames_are_fetched_and_damage_ends_them() {
 
 #[test]
 fn all_is_inserted_up_to_what_cannot_be() {
-    let memtable = Memtable::new(1);
+    let memtable = Memtable::new(1, MEMTABLE_BYTES);
     let mut batch = Batch::default();
     let keys: Vec<_> = (0..50_u64).map(|number| (number * 7 % 50).to_be_bytes()).collect();
     for (key, seq) in keys.iter().zip(1..) {
