@@ -78,14 +78,14 @@ impl Reason {
 pub(crate) enum Pace {
     /// Go on.
     Free,
-    /// Wait this long, then go on.
+    /// Owe this delay, then go on.
     Delay(Duration, Reason),
     /// Wait until the backlog shrinks.
     Stop(Reason),
 }
 
 /// Longest single delay: "never longer than a few milliseconds" for a small write.
-const DELAY_MAX: Duration = Duration::from_millis(4);
+pub(crate) const DELAY_MAX: Duration = Duration::from_millis(4);
 /// Bytes to which the delays below refer.
 const DELAY_UNIT_BYTES: f64 = 64.0 * 1024.0;
 /// Runs above the trigger, in triggers, at which pacing begins and at which writers stop.
@@ -95,9 +95,10 @@ const LEVEL0_STOP: usize = 5;
 const DEBT_PACE: u64 = 16;
 const DEBT_STOP: u64 = 128;
 /// Percent of the garbage allowed at which pacing begins and at which delays are longest. Writers
-/// never stop for it: collection itself is a writer.
+/// never stop for it: collection itself is a writer. The two are near each other, since whatever
+/// lies between them is beyond what the user allows.
 const GARBAGE_PACE: u64 = 100;
-const GARBAGE_LONGEST: u64 = 150;
+const GARBAGE_LONGEST: u64 = 110;
 
 /// Decides for a write of `bytes`.
 pub(crate) fn pace(pressure: Pressure, bytes: u64, widths: &Widths) -> Pace {

@@ -7,7 +7,12 @@ use crate::base::marks::mark;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::engine::Engine;
-use crate::engine::pacing::{Pace, Pressure, Reason, pace};
+use crate::engine::pacing::{DELAY_MAX, Pace, Pressure, Reason, pace};
+
+/// Shortest sleep. Systems sleep 50 us and more however little is asked for, and a write's delay is
+/// often far below one: slept singly, such delays would hold writers back hundreds of times as much
+/// as was decided.
+const SLEEP_MIN: Duration = Duration::from_millis(1);
 
 /// The pressure of this moment, readable without a lock on every write.
 #[derive(Debug, Default)]
@@ -17,9 +22,28 @@ pub(crate) struct PressureGauge {
     pending_bytes: AtomicU64,
     /// Garbage in value files, in percent of what is allowed.
     value_garbage: AtomicU64,
+    /// Nanoseconds of delay that writers owe and nobody has slept yet.
+    owed_nanos: AtomicU64,
 }
 
 impl PressureGauge {
+    /// Takes in a writer's delay. What it has to sleep now, if that is worth a sleep: what writers
+    /// before it still owed with it.
+    fn owe(&self, delay: Duration) -> Option<Duration> {
+        let nanos = delay.as_nanos() as u64;
+        let owed = self.owed_nanos.fetch_add(nanos, Ordering::Relaxed) + nanos;
+        if u128::from(owed) < SLEEP_MIN.as_nanos() {
+            return None;
+        }
+        // Another writer may have taken it meanwhile.
+        let owed = Duration::from_nanos(self.owed_nanos.swap(0, Ordering::Relaxed));
+        let rest = owed.saturating_sub(DELAY_MAX);
+        if !rest.is_zero() {
+            self.owed_nanos.fetch_add(rest.as_nanos() as u64, Ordering::Relaxed);
+        }
+        Some(owed - rest).filter(|due| !due.is_zero())
+    }
+
     /// Notes the garbage in value files, as a share of what is allowed.
     pub(crate) fn set_value_garbage(&self, share: f64) {
         self.value_garbage.store((share * 100.0) as u64, Ordering::Relaxed);
@@ -59,8 +83,10 @@ impl Engine {
         match self.pace_now(bytes) {
             Pace::Free => Ok(()),
             Pace::Delay(delay, reason) => {
-                self.io.clock.sleep(delay);
-                self.metrics.stalled(reason, delay);
+                if let Some(due) = self.pressure.owe(delay) {
+                    self.io.clock.sleep(due);
+                    self.metrics.stalled(reason, due);
+                }
                 Ok(())
             }
             Pace::Stop(reason) => self.wait_for_room(reason, bytes),
@@ -124,3 +150,6 @@ fn timed_out(error: Error, reason: Reason, waited: Duration) -> Error {
         format!("no room for the write after {millis} ms ({reason}); nothing was written"),
     )
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;

@@ -2,8 +2,8 @@
 //! loading on until they are seen. Nothing here depends on how long anything takes.
 
 use super::*;
-use crate::base::sync::Arc;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::base::sync::{Arc, Mutex};
 use crate::base::widths::Widths;
 use crate::db::handle::Handle;
 use crate::engine::Engine;
@@ -86,16 +86,35 @@ fn large_compactions_run_in_parts() {
     assert!(stats.events.parallel_parts >= 2, "{:?}", stats.events);
 }
 
-/// Counts the steps that somebody waits for.
-struct CountsAwaited {
+/// Counts the steps that somebody waits for, and keeps compactions back where that is asked for.
+struct Watched {
     inner: SharedExecutor,
-    awaited: Arc<AtomicUsize>,
+    awaited: AtomicUsize,
+    /// Compactions kept back; `None` once they may run.
+    held: Mutex<Option<Vec<Step>>>,
 }
 
-impl Executor for CountsAwaited {
+impl Watched {
+    fn awaited(&self) -> usize {
+        self.awaited.load(Ordering::SeqCst)
+    }
+
+    /// Lets the compactions run that were kept back, and all to come.
+    fn release(&self) {
+        let held = self.held.lock().take();
+        for step in held.into_iter().flatten() {
+            self.inner.submit(Priority::Compaction, step);
+        }
+    }
+}
+
+impl Executor for Watched {
     fn submit(&self, priority: Priority, step: Step) {
         self.awaited.fetch_add(usize::from(priority == Priority::Awaited), Ordering::SeqCst);
-        self.inner.submit(priority, step);
+        match &mut *self.held.lock() {
+            Some(held) if priority == Priority::Compaction => held.push(step),
+            _ => self.inner.submit(priority, step),
+        }
     }
     fn help(&self) -> bool {
         self.inner.help()
@@ -114,32 +133,43 @@ impl Executor for CountsAwaited {
     }
 }
 
-/// A database in which nothing but reads and calls makes compaction due, with some runs in
-/// level 0, and the count of compactions that were handed to workers of the usual priority.
-fn with_runs(path: &std::path::Path) -> (Db, Arc<AtomicUsize>) {
+/// A database with so many runs in level 0, and what watches its background work. Compactions wait
+/// for [`Watched::release`].
+fn with_runs(path: &std::path::Path, runs: u64, widths: Widths) -> (Db, Arc<Watched>) {
+    let interval = std::time::Duration::from_millis(5);
+    let options = Options::new().memory_budget(16 << 20).reserve_bytes(0).sync_interval(interval);
+    let mut io = native_io(2, 0).unwrap();
+    let watched = Arc::new(Watched {
+        inner: io.executor.clone(),
+        awaited: AtomicUsize::new(0),
+        held: Mutex::new(Some(Vec::new())),
+    });
+    io.executor = watched.clone();
+    let engine = Engine::open(io, path, options.into_settings(), widths).unwrap();
+    let db = Db::new(Handle::new(engine, Durability::Buffered));
+    for run in 0..runs {
+        for key in 0..50_u64 {
+            plain(&db).put((key * runs + run).to_be_bytes(), [7; 50]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    assert_eq!(level0_files(&db) as u64, runs);
+    assert_eq!(watched.awaited(), 0);
+    (db, watched)
+}
+
+/// Five runs, in a database in which nothing but reads and calls makes compaction due.
+fn not_due(path: &std::path::Path) -> (Db, Arc<Watched>) {
     let widths = Widths {
         level0_runs_trigger: 1_000,
         read_compaction_nanos_min: 0,
         ..Widths::for_budget(16 << 20)
     };
-    let interval = std::time::Duration::from_millis(5);
-    let options = Options::new().memory_budget(16 << 20).reserve_bytes(0).sync_interval(interval);
-    let mut io = native_io(2, 0).unwrap();
-    let awaited = Arc::new(AtomicUsize::new(0));
-    let inner = io.executor.clone();
-    io.executor = Arc::new(CountsAwaited { inner, awaited: awaited.clone() });
-    let engine = Engine::open(io, path, options.into_settings(), widths).unwrap();
-    let db = Db::new(Handle::new(engine, Durability::Buffered));
-    for run in 0..5_u64 {
-        for key in 0..50_u64 {
-            plain(&db).put((key * 5 + run).to_be_bytes(), [7; 50]).unwrap();
-        }
-        db.flush().unwrap();
-    }
+    let (db, watched) = with_runs(path, 5, widths);
+    watched.release();
     db.wait_idle().unwrap();
-    assert_eq!(level0_files(&db), 5);
-    assert_eq!(awaited.load(Ordering::SeqCst), 0, "nothing was due");
-    (db, awaited)
+    assert_eq!((level0_files(&db), watched.awaited()), (5, 0), "nothing was due");
+    (db, watched)
 }
 
 fn level0_files(db: &Db) -> usize {
@@ -152,7 +182,7 @@ fn level0_files(db: &Db) -> usize {
 fn runs_that_reads_have_paid_for_become_one_at_the_usual_priority() {
     for scans in [true, false] {
         let (_guard, path) = scratch();
-        let (db, awaited) = with_runs(&path);
+        let (db, watched) = not_due(&path);
         let ks = plain(&db);
         let mut reads = 0_u64;
         // Whoever has to give up here has read for what hundreds of merges cost.
@@ -166,7 +196,7 @@ fn runs_that_reads_have_paid_for_become_one_at_the_usual_priority() {
             reads += 1;
         }
         assert_eq!(level0_files(&db), 1, "scans: {scans}, {reads} reads");
-        assert_eq!(awaited.load(Ordering::SeqCst), 1, "scans: {scans}");
+        assert_eq!(watched.awaited(), 1, "scans: {scans}");
         assert_eq!(ks.iter().count(), 250);
     }
 }
@@ -174,10 +204,30 @@ fn runs_that_reads_have_paid_for_become_one_at_the_usual_priority() {
 #[test]
 fn a_compaction_that_a_caller_waits_for_has_the_usual_priority() {
     let (_guard, path) = scratch();
-    let (db, awaited) = with_runs(&path);
+    let (db, watched) = not_due(&path);
     db.compact().unwrap();
     assert_eq!(level0_files(&db), 0);
     assert_eq!(tables_on_disk(&db), tables_named(&db));
-    assert!(awaited.load(Ordering::SeqCst) > 0);
+    assert!(watched.awaited() > 0);
     assert_eq!(plain(&db).iter().count(), 250);
+}
+
+#[test]
+fn compactions_that_writers_are_held_back_for_have_the_usual_priority() {
+    // Writers are held back for more than six runs, and stop at ten.
+    for (runs, are_held_back) in [(5, false), (6, false), (7, true), (9, true)] {
+        let (_guard, path) = scratch();
+        let widths = Widths { level0_runs_trigger: 2, ..Widths::for_budget(16 << 20) };
+        let (db, watched) = with_runs(&path, runs, widths);
+        let engine = &plain(&db).handle.engine;
+        assert_eq!(engine.waits_for_compaction(), are_held_back, "{runs} runs");
+        watched.release();
+        // Whoever called for it to be idle would be waited for, too.
+        while level0_files(&db) >= 2 {
+            std::thread::yield_now();
+        }
+        assert_eq!(watched.awaited() > 0, are_held_back, "{runs} runs");
+        assert!(!engine.waits_for_compaction());
+        assert_eq!(plain(&db).iter().count() as u64, 50 * runs);
+    }
 }

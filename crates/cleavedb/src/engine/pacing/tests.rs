@@ -43,7 +43,8 @@ fn garbage_slows_writers_down_and_never_stops_them() {
         Pace::Delay(delay, Reason::ValueGarbage) => delay,
         other => panic!("{other:?}"),
     };
-    assert!(delay(110) < delay(140) && delay(150) == DELAY_MAX && delay(10_000) == DELAY_MAX);
+    assert!(delay(101) < delay(105) && delay(105) < delay(109));
+    assert!(delay(110) == DELAY_MAX && delay(10_000) == DELAY_MAX);
 }
 
 #[test]
