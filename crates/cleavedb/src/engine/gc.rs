@@ -302,14 +302,14 @@ impl Engine {
         let figures = self.value_file_figures();
         let limits = self.space_limits();
         let space = Space::of(&figures);
-        // Only what is known can be collected, so for no more than that writers wait.
-        self.pressure.set_value_garbage(space.share(&limits));
+        let expected = self.unflushed_garbage();
+        // A flush makes garbage of much at once: the bound holds if writers wait for that, too.
+        self.pressure.set_value_garbage(space.expecting(expected).share(&limits));
         if let Some(share) = self.superseding_share() {
             let allowed = space.allowed_bytes(&limits);
             let least = self.widths.value_segment_bytes.max(self.widths.memtable_bytes);
             self.gc.bound_unflushed(allowed, share, least);
         }
-        let expected = self.unflushed_garbage();
         let Plan { urgency, mut victims, .. } = plan(&figures, &limits, expected, &*self.strategy);
         let asked = self.gc.state.lock().asked;
         if let Some(newest) = asked {

@@ -16,6 +16,7 @@ use crate::base::sync::{Arc, Mutex, figures};
 use crate::base::widths::Widths;
 use crate::engine::described::Described;
 use crate::engine::settings::Settings;
+use crate::engine::superseding::SupersedingShare;
 use crate::values::drops::directory::Facts;
 use crate::values::file_table::ValueFiles;
 use crate::values::locator::table::Shape;
@@ -30,11 +31,6 @@ pub(crate) mod touching;
 /// The part of the memory budget that a locator may take: at 9 bytes a key, that is one for each
 /// 36 bytes of the budget.
 const BUDGET_PART: u64 = 4;
-
-/// Bounds of the share of records that is taken to supersede others.
-const SHARE_MIN: f64 = 1.0 / 16.0;
-/// What it is before anything is known.
-const SHARE_FIRST: f64 = 0.5;
 
 /// The bytes that a locator may take of a memory budget.
 pub(crate) fn bytes_max(memory_budget: u64) -> u64 {
@@ -67,9 +63,8 @@ pub(crate) struct Locating {
     /// were last collected. For choosing victims only; after an opening it begins with the facts
     /// that there are.
     superseded: Mutex<BTreeMap<FileId, u64>>,
-    /// Of the separated records that flushes wrote into the index, the share that superseded others
-    /// (bits of a float); the latest flushes count most.
-    superseding_share: AtomicU64,
+    /// What is not flushed is taken to supersede as much.
+    pub(crate) superseding: SupersedingShare,
     /// Index entries that name files which were removed as a whole, at least as many as are left.
     dangling: figures::AtomicU64,
     /// Gets that it served.
@@ -105,7 +100,7 @@ impl Locating {
             hash: KeyedHash::new(uuid),
             generation: AtomicU64::new(generation.0),
             has_values: AtomicBool::new(!values.is_empty()),
-            superseding_share: AtomicU64::new(SHARE_FIRST.to_bits()),
+            superseding: SupersedingShare::new(),
             superseded: Mutex::new(superseded),
             dangling: figures::AtomicU64::new(0),
             hits: Counter::default(),
@@ -147,21 +142,6 @@ impl Locating {
         for (file, records) in records {
             *superseded.entry(*file).or_default() += records;
         }
-    }
-
-    /// A flush wrote so many separated records, and so many were superseded by it.
-    fn learn_superseding(&self, separated: u64, superseded: u64) {
-        if separated == 0 {
-            return;
-        }
-        let now = (superseded as f64 / separated as f64).clamp(SHARE_MIN, 1.0);
-        let share = (self.superseding_share() + now) / 2.0;
-        self.superseding_share.store(share.to_bits(), Ordering::Release);
-    }
-
-    /// The share of the separated records that are not flushed which is taken to supersede others.
-    pub(crate) fn superseding_share(&self) -> f64 {
-        f64::from_bits(self.superseding_share.load(Ordering::Acquire))
     }
 
     /// Superseded records of a file, as far as is known.

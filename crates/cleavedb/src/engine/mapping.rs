@@ -17,6 +17,7 @@ use crate::base::sync::{Arc, Mutex, figures};
 use crate::base::widths::Widths;
 use crate::engine::described::Described;
 use crate::engine::settings::Settings;
+use crate::engine::superseding::SupersedingShare;
 use crate::values::file_table::ValueFiles;
 use crate::values::locator::{Generation, LocatorKey};
 use crate::values::map::place::Place;
@@ -70,6 +71,8 @@ pub(crate) struct Mapping {
     /// Bare entries of the index that flushes have superseded and no compaction has met since, as
     /// far as is known.
     dead_entries: figures::AtomicU64,
+    /// What is not flushed is taken to supersede as much.
+    pub(crate) superseding: SupersedingShare,
     /// The touches of a flush that failed, until it is done again.
     unfinished: Mutex<Option<FlushTouches<Arc<Map>>>>,
     /// Containers on their way into force: the map is told of what lives in them after that.
@@ -108,6 +111,7 @@ impl Mapping {
             live: Mutex::default(),
             kept: Mutex::default(),
             dead_entries: figures::AtomicU64::new(0),
+            superseding: SupersedingShare::new(),
             unfinished: Mutex::default(),
             arriving: Mutex::default(),
         }))

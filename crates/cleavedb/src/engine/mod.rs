@@ -45,6 +45,7 @@ pub(crate) mod settings;
 pub(crate) mod snapshots;
 pub(crate) mod state;
 pub(crate) mod stats;
+pub(crate) mod superseding;
 pub(crate) mod timer;
 pub(crate) mod touching;
 pub(crate) mod verify;

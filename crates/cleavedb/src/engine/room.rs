@@ -49,6 +49,12 @@ impl PressureGauge {
         self.value_garbage.store((share * 100.0) as u64, Ordering::Relaxed);
     }
 
+    /// Garbage in value files, in percent of what is allowed, as noted last.
+    #[cfg(test)]
+    pub(crate) fn value_garbage(&self) -> u64 {
+        self.value_garbage.load(Ordering::Relaxed)
+    }
+
     fn read(&self) -> Pressure {
         Pressure {
             frozen: self.frozen.load(Ordering::Relaxed),

@@ -272,16 +272,22 @@ impl Engine {
     /// Bytes of records that die with the next flush, as far as the last ones tell: nothing can be
     /// collected before it, but room has to be made for what will be garbage then.
     pub(super) fn unflushed_garbage(&self) -> u64 {
-        let Some(locating) = &self.locating else { return 0 };
-        let unflushed = self.hidden_max(&self.view.load().values);
-        (unflushed as f64 * locating.superseding_share()) as u64
+        // Elsewhere no flush tells of it.
+        if self.locating.is_none() && self.mapping.is_none() {
+            return 0;
+        }
+        let share = self.superseding_share().unwrap_or(0.0);
+        // Most of the segment that was written when the last flush began is flushed.
+        let unflushed = self.hidden_max(&self.view.load().values).min(self.logs.unflushed_bytes());
+        (unflushed as f64 * share) as u64
     }
 
     /// The share of what is not flushed that is taken to supersede others, as the last flushes or
     /// compactions told; `None` where garbage is known by asking, not by being told.
     pub(super) fn superseding_share(&self) -> Option<f64> {
         let is_told = !matches!(self.strategy.collection(), Collects::Index(_));
-        let of_flushes = self.locating.as_ref().map(|locating| locating.superseding_share());
+        let of_flushes = (self.locating.as_ref().map(|locating| locating.superseding.get()))
+            .or_else(|| self.mapping.as_ref().map(|mapping| mapping.superseding.get()));
         is_told.then(|| of_flushes.unwrap_or_else(|| self.gc.state.lock().expected.rate))
     }
 

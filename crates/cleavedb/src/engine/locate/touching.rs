@@ -148,7 +148,7 @@ impl LocatorTouching {
         let Some(touches) = state.touches.take() else { return };
         touches.publish(self.locating.generation());
         let superseded = std::mem::take(&mut state.superseded);
-        self.locating.learn_superseding(state.separated, superseded.values().sum());
+        self.locating.superseding.learn(state.separated, superseded.values().sum());
         drop(state);
         let of_file = |(container, records)| Some((file_in(files, container)?, records));
         self.locating.count_superseded(&superseded.into_iter().filter_map(of_file).collect());

@@ -46,6 +46,9 @@ struct State {
     refused: BTreeMap<KeyspaceId, BTreeSet<Vec<u8>>>,
     changes: BTreeMap<FileId, Live>,
     touched: u64,
+    /// Separated records of the memtable, and those that it supersedes, its own among them.
+    separated: u64,
+    superseded: u64,
     /// Bytes of the records that nothing names any more.
     bytes_died: u64,
 }
@@ -132,7 +135,8 @@ impl MapTouching {
     fn touch(&self, keyspace: KeyspaceId, key: &[u8], versions: &[Flushed]) {
         let located = self.mapping.key(keyspace, key);
         let mut guard = self.state.lock();
-        let State { touches, refused, changes, touched, bytes_died, .. } = &mut *guard;
+        let State { touches, refused, changes, touched, separated, superseded, bytes_died, .. } =
+            &mut *guard;
         let Some(touches) = touches else { return };
         let mut replaced = Vec::new();
         *touched += 1;
@@ -146,6 +150,10 @@ impl MapTouching {
                 refused.entry(keyspace).or_default().insert(key.to_vec());
             }
         }
+        let places = |versions: &[Flushed]| versions.iter().filter(|v| v.place.is_some()).count();
+        let hidden = versions.split_last().map_or(0, |(_, older)| places(older));
+        *separated += places(versions) as u64;
+        *superseded += (replaced.len() + hidden) as u64;
         self.mapping.left_dead(replaced.len() as u64);
         for place in replaced {
             mark!("map_touch_replaced");
@@ -223,9 +231,10 @@ impl MapTouching {
 
     /// The edit is durable and published.
     pub(crate) fn publish(&self) {
-        let touches = self.state.lock().touches.take();
-        if let Some(touches) = touches {
+        let mut state = self.state.lock();
+        if let Some(touches) = state.touches.take() {
             touches.publish(self.mapping.generation());
+            self.mapping.superseding.learn(state.separated, state.superseded);
         }
     }
 }

@@ -1,0 +1,40 @@
+//! How much of what flushes write supersedes what was there before.
+//!
+//! What is in memtables is garbage of value files to come, as much as keys are written again: by
+//! what the flushes before have met, it is known about how much.
+
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+
+/// Least share: what was never met may come.
+const SHARE_MIN: f64 = 1.0 / 16.0;
+/// What it is before anything is known.
+const SHARE_FIRST: f64 = 0.5;
+
+/// Of the separated records that flushes write, the share that supersede others or are superseded
+/// in their memtable; of the latest flush one half, of the one before a quarter, and so on.
+pub(crate) struct SupersedingShare(AtomicU64);
+
+impl SupersedingShare {
+    /// Before the first flush.
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(SHARE_FIRST.to_bits()))
+    }
+
+    /// The share, [`SHARE_MIN`] to 1.
+    pub(crate) fn get(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Acquire))
+    }
+
+    /// A flush met so many separated records, and by it so many were superseded. One flush at a
+    /// time.
+    pub(crate) fn learn(&self, separated: u64, superseded: u64) {
+        if separated == 0 {
+            return;
+        }
+        let now = (superseded as f64 / separated as f64).clamp(SHARE_MIN, 1.0);
+        self.0.store(f64::midpoint(self.get(), now).to_bits(), Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;
