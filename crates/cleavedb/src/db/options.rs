@@ -162,7 +162,9 @@ impl Options {
         /// Range: 1.05 to 10. Lower keeps less of what was overwritten or deleted on disk, and
         /// moves live values more often: each byte freed costs about 1 / (this - 1) bytes moved.
         /// Collection begins at 60 % of the garbage allowed, is urgent at 85 %, and slows writers
-        /// down at 100 %. Two segments of garbage (128 MiB) are allowed in any case.
+        /// down at 100 %. Two segments of garbage (128 MiB) are allowed in any case. Strategies
+        /// other than `unified` learn of garbage later than it is made: while all is overwritten,
+        /// they may be above by a tenth on average.
         space_amplification_max: f64
     }
 
