@@ -10,7 +10,8 @@ fn keys(from: u64, count: u64) -> impl Iterator<Item = [u8; 8]> {
 
 #[test]
 fn what_was_taken_in_passes_and_one_percent_of_the_rest() {
-    let memtable_bytes = 4 << 20;
+    // Few, where an interpreter runs it.
+    let (memtable_bytes, part) = if cfg!(miri) { (32 << 10, 20) } else { (4 << 20, 75) };
     // What stands in a memtable of entries without values.
     let count = memtable_bytes / 100;
     let filter = Filter::new(memtable_bytes);
@@ -20,10 +21,10 @@ fn what_was_taken_in_passes_and_one_percent_of_the_rest() {
     assert!(keys(0, count).all(|key| filter.may_hold(KEYSPACE, &key)));
     let passes =
         |keyspace| keys(count, count).filter(|key| filter.may_hold(keyspace, key)).count() as u64;
-    assert!(passes(KEYSPACE) <= count / 75, "{} of {count}", passes(KEYSPACE));
+    assert!(passes(KEYSPACE) <= count / part, "{} of {count}", passes(KEYSPACE));
     // The same keys of another keyspace are other keys.
     let other = keys(0, count).filter(|key| filter.may_hold(KeyspaceId(8), key)).count() as u64;
-    assert!(other <= count / 75, "{other} of {count}");
+    assert!(other <= count / part, "{other} of {count}");
 }
 
 #[test]
