@@ -32,7 +32,7 @@ impl PressureGauge {
     fn owe(&self, delay: Duration) -> Option<Duration> {
         let nanos = delay.as_nanos() as u64;
         let owed = self.owed_nanos.fetch_add(nanos, Ordering::Relaxed) + nanos;
-        if u128::from(owed) < SLEEP_MIN.as_nanos() {
+        if Duration::from_nanos(owed) < SLEEP_MIN {
             return None;
         }
         // Another writer may have taken it meanwhile.

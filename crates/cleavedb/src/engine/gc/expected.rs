@@ -261,12 +261,22 @@ impl Engine {
     /// the last flush, of which no index knows yet. However few entries name records, these may be
     /// many, where the same keys are written over and over.
     fn hidden_max(&self, values: &ValueFiles) -> u64 {
+        let segments = self.unsettled_segment_bytes(values);
+        segments.saturating_add(self.unsettled_large_bytes(values))
+    }
+
+    /// Bytes of segments with records that are not flushed.
+    fn unsettled_segment_bytes(&self, values: &ValueFiles) -> u64 {
         let flushed = self.flushed();
         let segments = values.iter().filter(|entry| !entry.state.is_settled(flushed));
-        let segments = segments.map(|entry| entry.file.readable());
+        segments.map(|entry| entry.file.readable()).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of large values that are not flushed.
+    fn unsettled_large_bytes(&self, values: &ValueFiles) -> u64 {
+        let flushed = self.flushed();
         let large = values.large().filter(|entry| !entry.is_settled(flushed));
-        let large = large.map(|entry| entry.file.readable());
-        segments.chain(large).fold(0, u64::saturating_add)
+        large.map(|entry| entry.file.readable()).fold(0, u64::saturating_add)
     }
 
     /// Bytes of records that die with the next flush, as far as the last ones tell: nothing can be
@@ -277,8 +287,11 @@ impl Engine {
             return 0;
         }
         let share = self.superseding_share().unwrap_or(0.0);
-        // Most of the segment that was written when the last flush began is flushed.
-        let unflushed = self.hidden_max(&self.view.load().values).min(self.logs.unflushed_bytes());
+        let view = self.view.load();
+        // Most of the segment that was written when the last flush began is flushed. Large values
+        // are in no log.
+        let segments = self.unsettled_segment_bytes(&view.values).min(self.logs.unflushed_bytes());
+        let unflushed = segments.saturating_add(self.unsettled_large_bytes(&view.values));
         (unflushed as f64 * share) as u64
     }
 
