@@ -157,10 +157,11 @@ impl Memtable {
         keyspace: KeyspaceId,
         keys: &mut dyn Iterator<Item = (&[u8], &mut Lookup)>,
     ) {
-        let open = keys.filter(|(_, lookup)| lookup.found.is_none());
-        let mut open: Vec<_> = open.inspect(|(key, _)| self.filter.fetch(keyspace, key)).collect();
+        let mut open: Vec<_> = keys.filter(|(_, lookup)| lookup.found.is_none()).collect();
+        let may_hold = self.filter.may_hold_each(keyspace, open.iter().map(|(key, _)| *key));
+        let mut may_hold = may_hold.into_iter();
         open.retain_mut(|(key, lookup)| {
-            let may_hold = self.filter.may_hold(keyspace, key);
+            let may_hold = may_hold.next().unwrap_or(true);
             if !may_hold {
                 self.offer_from(None, keyspace, key, lookup);
             }

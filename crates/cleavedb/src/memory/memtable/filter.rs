@@ -43,6 +43,19 @@ impl Filter {
         self.0.get(index as usize).map(|word| (word, bits))
     }
 
+    /// Whether [`Filter::may_hold`] each of these keys: all their words are on their way at once.
+    pub(super) fn may_hold_each<'k>(
+        &self,
+        keyspace: KeyspaceId,
+        keys: impl Iterator<Item = &'k [u8]>,
+    ) -> Vec<bool> {
+        let places: Vec<_> = keys.map(|key| self.place(keyspace, key)).collect();
+        for (word, _) in places.iter().flatten() {
+            prefetch(*word);
+        }
+        places.into_iter().map(holds).collect()
+    }
+
     /// Has the word of a key on its way.
     pub(super) fn fetch(&self, keyspace: KeyspaceId, key: &[u8]) {
         if let Some((word, _)) = self.place(keyspace, key) {
@@ -62,14 +75,18 @@ impl Filter {
 
     /// False where the key was never taken in.
     pub(super) fn may_hold(&self, keyspace: KeyspaceId, key: &[u8]) -> bool {
-        self.place(keyspace, key)
-            .is_none_or(|(word, bits)| word.load(Ordering::Relaxed) & bits == bits)
+        holds(self.place(keyspace, key))
     }
 
     /// Bytes of memory held.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.0)
     }
+}
+
+/// Whether all bits of a key are set.
+fn holds(place: Option<(&AtomicU64, u64)>) -> bool {
+    place.is_none_or(|(word, bits)| word.load(Ordering::Relaxed) & bits == bits)
 }
 
 #[cfg(all(test, not(shuttle)))]
