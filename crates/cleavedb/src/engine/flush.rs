@@ -1,6 +1,5 @@
 //! Flush: the oldest frozen memtable becomes tables of every keyspace, in one manifest edit.
 
-use crate::base::cursor::BoxCursor;
 use crate::base::entry::KeyspaceId;
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
@@ -57,8 +56,7 @@ impl Engine {
         let deltas = self.flush_deltas(&frozen.table, &stripes)?;
         let mut parts = Vec::new();
         for id in frozen.table.keyspaces() {
-            let entries = deltas.rest(id, frozen.table.cursor(id));
-            let part = self.flush_keyspace((frozen, entries), id, &stripes, touching.as_ref())?;
+            let part = self.flush_keyspace((frozen, &deltas), id, &stripes, touching.as_ref())?;
             parts.extend(part);
         }
         let report = self.install_flush(frozen, (parts, deltas), touching.as_ref())?;
@@ -79,7 +77,7 @@ impl Engine {
 
     fn flush_keyspace(
         &self,
-        (frozen, entries): (&Frozen, BoxCursor),
+        (frozen, deltas): (&Frozen, &FlushedDeltas),
         id: KeyspaceId,
         stripes: &[u64],
         touching: Option<&Touching>,
@@ -88,11 +86,13 @@ impl Engine {
             mark!("flush_skipped_dropped_keyspace");
             return Ok(None);
         };
+        let listeners = self.entry_listeners(self.flushed(), touching.cloned());
         let prepared = keyspace.index.apply_flush(FlushInput {
-            entries,
+            entries: Box::new(|| deltas.rest(id, frozen.table.cursor(id))),
+            bytes: frozen.table.user_bytes(),
             tombstones: frozen.table.tombstones(id),
             stripes,
-            listener: Box::new(self.entry_listeners(self.flushed(), touching.cloned()).make(id)),
+            listeners: Box::new(|| Box::new(listeners.make(id))),
         })?;
         Ok(Some(Part { keyspace, prepared }))
     }

@@ -45,14 +45,17 @@ pub(crate) struct KeyRange {
 
 /// What a flush hands to an index: one keyspace's part of one or more frozen memtables.
 pub(crate) struct FlushInput<'a> {
-    /// Entries in order, range deletes left out. Not positioned yet.
-    pub(crate) entries: BoxCursor,
+    /// Makes a cursor over the entries in order, range deletes left out, not positioned: one for
+    /// each part that the index works on by itself.
+    pub(crate) entries: Box<dyn Fn() -> BoxCursor + Sync + 'a>,
+    /// About their bytes; at least these.
+    pub(crate) bytes: u64,
     /// Range deletes, in any order.
     pub(crate) tombstones: Vec<RangeTombstone>,
     /// Live snapshots, ascending, read after the memtable was frozen (rule R4).
     pub(crate) stripes: &'a [Seq],
-    /// Told of every entry that dies.
-    pub(crate) listener: Box<dyn Listener>,
+    /// Makes who is told of every entry that dies, for each part.
+    pub(crate) listeners: Box<dyn Fn() -> Box<dyn Listener> + Sync + 'a>,
 }
 
 /// An entry that will not exist any more once the edit is durable.

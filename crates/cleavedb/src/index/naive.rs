@@ -121,14 +121,15 @@ impl OrderedIndex for NaiveIndex {
     }
 
     fn apply_flush(&self, input: FlushInput<'_>) -> Result<Prepared> {
-        let FlushInput { entries, tombstones, stripes, mut listener } = input;
+        let FlushInput { entries, tombstones, stripes, listeners, .. } = input;
+        let mut listener = listeners();
         let old = self.current();
         let options = TableCursorOptions {
             purpose: Purpose::Flush,
             fill_cache: false,
             readahead: Readahead::Full,
         };
-        let mut children = vec![entries];
+        let mut children = vec![entries()];
         children.extend(old.cursor_with(options));
         let mut all_tombstones = tombstones;
         all_tombstones.extend(IndexView::tombstones(&*old)?.tombstones());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::cursor::Cursor;
+use crate::base::cursor::{BoxCursor, Cursor};
 use crate::base::entry::{Kind, SEQ_MAX, Seq, compare_entries};
 use crate::base::error::Result;
 use crate::base::merge_operator::MergeOperator;
@@ -30,6 +30,12 @@ pub(crate) fn sort(entries: &mut [Entry]) {
 pub(crate) struct VecCursor {
     entries: Vec<Entry>,
     at: Option<usize>,
+}
+
+/// Makes cursors over the entries of a flush.
+pub(crate) fn cursors_of(mut entries: Vec<Entry>) -> Box<dyn Fn() -> BoxCursor + Sync> {
+    sort(&mut entries);
+    Box::new(move || Box::new(VecCursor::new(entries.clone())))
 }
 
 impl VecCursor {

@@ -177,7 +177,8 @@ impl LsmIndex {
 
     /// Writes the survivors of a flush into one table.
     fn write_flush(&self, input: FlushInput<'_>, report: &mut WorkReport) -> Result<FlushOutcome> {
-        let FlushInput { mut entries, tombstones, stripes, mut listener } = input;
+        let FlushInput { entries, tombstones, stripes, listeners, .. } = input;
+        let (mut entries, mut listener) = (entries(), listeners());
         let fragments = Fragments::build(tombstones);
         // Something older may stand in the levels for any key.
         let kept = surviving_tombstones(&fragments, stripes, |_, _| true, &mut *listener);

@@ -12,7 +12,7 @@ use crate::index::naive::NaiveIndex;
 use crate::index::testing::world::{
     World, entries_of, get, job_context, multi_get, tiny_widths, verify,
 };
-use crate::index::testing::{Entry, Recorder, VecCursor, naive_read, reading_points};
+use crate::index::testing::{Entry, Recorder, cursors_of, naive_read, reading_points};
 
 mod directed;
 
@@ -117,10 +117,11 @@ impl Run {
     fn flush(&mut self) {
         let stripes = self.stripes();
         let input = || FlushInput {
-            entries: Box::new(VecCursor::new(self.pending.clone())),
+            bytes: self.pending.len() as u64,
+            entries: cursors_of(self.pending.clone()),
             tombstones: self.pending_tombstones.clone(),
             stripes: &stripes,
-            listener: Box::new(Recorder::default()),
+            listeners: Box::new(|| Box::new(Recorder::default())),
         };
         let prepared = self.lsm.apply_flush(input()).unwrap();
         self.sections.extend(prepared.sections);

@@ -5,14 +5,15 @@ use crate::base::entry::{Kind, SEQ_MAX};
 use crate::base::error::ErrorKind;
 use crate::base::tombstone::RangeTombstone;
 use crate::index::testing::world::{World, entries_of, get, verify};
-use crate::index::testing::{Entry, Recorder, VecCursor};
+use crate::index::testing::{Entry, Recorder, cursors_of};
 
 fn flush(index: &NaiveIndex, entries: Vec<Entry>, tombstones: Vec<RangeTombstone>) -> Vec<Section> {
     let input = FlushInput {
-        entries: Box::new(VecCursor::new(entries)),
+        bytes: entries.len() as u64,
+        entries: cursors_of(entries),
         tombstones,
         stripes: &[],
-        listener: Box::new(Recorder::default()),
+        listeners: Box::new(|| Box::new(Recorder::default())),
     };
     let prepared = index.apply_flush(input).unwrap();
     index.install(prepared.change).unwrap();

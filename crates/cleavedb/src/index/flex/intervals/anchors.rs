@@ -117,7 +117,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    fn first_anchor(&self) -> &[u8] {
+    pub(super) fn first_anchor(&self) -> &[u8] {
         self.intervals.first().map_or(&[], |interval| &interval.anchor)
     }
 

@@ -43,6 +43,7 @@ const PENDING_INTERVALS: u64 = 16;
 const CACHED_INTERVALS: u64 = 4;
 
 /// What decides over entries.
+#[derive(Clone)]
 pub(super) struct Judge<'a> {
     /// Live snapshots, ascending.
     pub(super) snapshots: &'a [Seq],
@@ -73,9 +74,27 @@ pub(super) struct Applied {
     pub(super) edited: u64,
     pub(super) rewritten: u64,
     pub(super) unchanged: u64,
+    /// Parts that ran side by side.
+    pub(super) parts: usize,
 }
 
 impl Applied {
+    /// Adds what a part did.
+    pub(super) fn add(&mut self, part: &Self) {
+        self.come.change(part.come, Totals::default());
+        self.gone.change(part.gone, Totals::default());
+        self.largest_seq = self.largest_seq.max(part.largest_seq);
+        self.entries_in += part.entries_in;
+        self.entries_out += part.entries_out;
+        self.bytes_read += part.bytes_read;
+        self.bytes_written += part.bytes_written;
+        self.appended += part.appended;
+        self.edited += part.edited;
+        self.rewritten += part.rewritten;
+        self.unchanged += part.unchanged;
+        self.parts += 1;
+    }
+
     /// What is told of it.
     pub(super) fn report(&self, kind: &'static str, reason: &str) -> WorkReport {
         tracing::debug!(
@@ -89,7 +108,7 @@ impl Applied {
             kind,
             reason: reason.to_owned(),
             levels: (0, 0),
-            parts: 1,
+            parts: self.parts,
             bytes_read: self.bytes_read,
             bytes_written: self.bytes_written,
             entries_in: self.entries_in,

@@ -16,8 +16,9 @@ use crate::index::flex::intervals::anchors::{
     Anchors, Edit, Group, Interval, Mark, Sealed, encode_directory,
 };
 use crate::index::flex::intervals::cache::IntervalCache;
+use crate::index::flex::intervals::parts::{Numbers, Share};
 use crate::index::flex::intervals::run::Run;
-use crate::index::flex::space::Space;
+use crate::index::flex::space::Making;
 use crate::io::Purpose;
 
 /// A directory may hold this many edits for each of its anchors before it is written anew.
@@ -39,47 +40,45 @@ struct Open {
 
 /// What an editor has made.
 pub(super) struct Edited {
-    /// The index of what there is now.
-    pub(super) anchors: Anchors,
-    /// Number of the last group there was.
-    pub(super) last_group: u64,
+    /// The groups of what there is now.
+    pub(super) groups: Vec<Arc<Sealed>>,
     /// Stamps of contents in the cache, and of those that take their place there.
     pub(super) carried: Vec<(u64, u64)>,
 }
 
-/// Changes intervals from left to right.
+/// Changes intervals from left to right, of all groups or of a share of them.
 pub(super) struct Editor<'a> {
-    pub(super) space: &'a mut Space,
+    pub(super) space: &'a mut Making,
     pub(super) limits: FlexLimits,
     pub(super) cache: &'a IntervalCache,
     old: Arc<Anchors>,
-    /// Number of the next group of the old index.
+    /// Number of the next group of the old index, and of the first one that is not its own.
     next: usize,
+    until: usize,
+    /// Whether it begins with the very first group.
+    is_leftmost: bool,
     done: Vec<Arc<Sealed>>,
-    /// Where the first group begins, and where the next one does.
-    first: u64,
+    /// Where the next group begins.
     end: u64,
     open: Option<Open>,
-    /// Number of the last group there was.
-    pub(super) last_group: u64,
-    /// Stamp of the last contents there were.
-    last_stamp: &'a mut u64,
+    numbers: &'a Numbers,
     /// Stamps of contents in the cache, and of those that take their place there.
     carried: Vec<(u64, u64)>,
 }
 
 impl<'a> Editor<'a> {
-    /// An editor in front of the first interval, which begins at `first`.
+    /// An editor in front of the first interval of a share.
     pub(super) fn new(
-        space: &'a mut Space,
+        space: &'a mut Making,
         limits: FlexLimits,
         cache: &'a IntervalCache,
         old: &Arc<Anchors>,
-        first: u64,
-        (last_group, last_stamp): (u64, &'a mut u64),
+        share: &Share,
+        numbers: &'a Numbers,
     ) -> Self {
-        let (old, done) = (Arc::clone(old), Vec::with_capacity(old.groups().len() + 1));
-        let (next, end) = (0, first);
+        let (old, done) = (Arc::clone(old), Vec::with_capacity(share.groups.len() + 1));
+        let (next, until, end) = (share.groups.start, share.groups.end, share.offset);
+        let is_leftmost = next == 0;
         let open = None;
         let carried = Vec::new();
         Self {
@@ -88,20 +87,19 @@ impl<'a> Editor<'a> {
             cache,
             old,
             next,
+            until,
+            is_leftmost,
             done,
-            first,
             end,
             open,
-            last_group,
-            last_stamp,
+            numbers,
             carried,
         }
     }
 
     /// A name for contents that there were not before.
-    pub(super) fn stamp(&mut self) -> u64 {
-        *self.last_stamp += 1;
-        *self.last_stamp
+    pub(super) fn stamp(&self) -> u64 {
+        self.numbers.stamp()
     }
 
     /// Puts contents into the cache in the place of others that are there.
@@ -136,9 +134,8 @@ impl<'a> Editor<'a> {
         let group = match self.old.groups().get(number) {
             Some(group) => Group::clone(group),
             None => {
-                self.last_group += 1;
                 let (directory_bytes, edits) = (0, 0);
-                let (id, parent, intervals) = (self.last_group, 0, Vec::new());
+                let (id, parent, intervals) = (self.numbers.group(), 0, Vec::new());
                 Group { id, parent, directory_bytes, edits, intervals }
             }
         };
@@ -161,7 +158,8 @@ impl<'a> Editor<'a> {
 
     /// Whether it stands at the very first interval.
     pub(super) fn is_first(&self) -> bool {
-        self.done.is_empty() && self.open.as_ref().is_none_or(|open| open.at == 0)
+        let is_first = self.done.is_empty() && self.is_leftmost;
+        is_first && self.open.as_ref().is_none_or(|open| open.at == 0)
     }
 
     /// Number of the group: whose bytes these are.
@@ -197,7 +195,7 @@ impl<'a> Editor<'a> {
         open.is_touched = true;
         let bytes = intervals.iter().map(|interval| interval.bytes).sum::<u64>();
         let offset = open.at_offset + bytes;
-        let is_first = self.done.is_empty() && open.at == 0;
+        let is_first = self.is_leftmost && self.done.is_empty() && open.at == 0;
         let before = open.group.intervals.get_mut(open.at);
         let mut edit = |edit: Edit<'_>| {
             edit.encode(&mut open.edits);
@@ -278,8 +276,7 @@ impl<'a> Editor<'a> {
         self.write_directory(&mut group, start)?;
         self.push(group, start)?;
         for intervals in rest.chunks(each) {
-            self.last_group += 1;
-            let id = self.last_group;
+            let id = self.numbers.group();
             let intervals = intervals.to_vec();
             let mut group = Group { id, parent, directory_bytes: 0, edits: 0, intervals };
             let start = self.end;
@@ -381,8 +378,8 @@ impl<'a> Editor<'a> {
     /// What there is now.
     pub(super) fn finish(mut self) -> Result<Edited> {
         self.leave()?;
-        self.done.extend(self.old.groups().iter().skip(self.next).cloned());
-        let anchors = Anchors::new(self.done, self.first);
-        Ok(Edited { anchors, last_group: self.last_group, carried: self.carried })
+        let own = self.old.groups().iter().take(self.until);
+        self.done.extend(own.skip(self.next).cloned());
+        Ok(Edited { groups: self.done, carried: self.carried })
     }
 }

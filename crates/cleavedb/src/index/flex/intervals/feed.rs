@@ -12,6 +12,7 @@ use crate::base::cursor::{BoxCursor, Cursor};
 use crate::base::entry::{Kind, SEQ_MAX, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::sync::{Arc, Mutex};
+use crate::index::KeyRange;
 
 /// Entries and bytes that are taken out of the source at a time where a look had no end.
 const BATCH_ENTRIES: usize = 64;
@@ -78,6 +79,8 @@ fn record_bytes(bytes: usize) -> u64 {
 /// The entries that were not handed out yet.
 pub(super) struct Feed {
     source: BoxCursor,
+    /// Where it ends, if not with its source.
+    until: Option<Vec<u8>>,
     /// Out of the source already.
     ahead: VecDeque<Batch>,
     /// Batches to be used again.
@@ -96,10 +99,14 @@ pub(super) struct Portion {
 }
 
 impl Feed {
-    /// All entries of a source.
-    pub(super) fn new(mut source: BoxCursor) -> Result<Self> {
-        source.seek_first()?;
-        Ok(Self { source, ahead: VecDeque::new(), spare: Vec::new() })
+    /// The entries of a source in a range.
+    pub(super) fn new(mut source: BoxCursor, range: &KeyRange) -> Result<Self> {
+        match &range.start {
+            Some(start) => source.seek(start, SEQ_MAX)?,
+            None => source.seek_first()?,
+        }
+        let until = range.end.clone();
+        Ok(Self { source, until, ahead: VecDeque::new(), spare: Vec::new() })
     }
 
     /// Key of the next entry.
@@ -112,7 +119,12 @@ impl Feed {
 
     /// Key of the next entry that is not out of the source.
     pub(super) fn source_key(&self) -> Option<&[u8]> {
-        self.source.valid().then(|| self.source.key())
+        self.has_more().then(|| self.source.key())
+    }
+
+    fn has_more(&self) -> bool {
+        let is_within = |until: &Vec<u8>| self.source.key() < until.as_slice();
+        self.source.valid() && self.until.as_ref().is_none_or(is_within)
     }
 
     /// Whether all that is out of the source was handed out.
@@ -152,7 +164,7 @@ impl Feed {
         mut portion: Portion,
     ) -> Result<Portion> {
         let mut batch = self.spare.pop().unwrap_or_default();
-        while self.source.valid() && end.is_none_or(|end| self.source.key() < end) {
+        while self.has_more() && end.is_none_or(|end| self.source.key() < end) {
             if portion.entries >= max || portion.bytes >= bytes_max {
                 portion.goes_on = true;
                 break;

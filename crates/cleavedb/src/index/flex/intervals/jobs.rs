@@ -304,6 +304,7 @@ impl FlexJob {
             tombstone_bytes: view.tombstone_bytes,
             state,
             carried: Vec::new(),
+            sections: Vec::new(),
         }
     }
 
@@ -410,7 +411,7 @@ impl FlexJob {
         run: impl FnOnce(&mut Applier<'_>) -> Result<()>,
     ) -> Result<Prepared> {
         let work = Work {
-            entries: None,
+            incoming: None,
             tombstones: &view.tombstones,
             fresh: &Fragments::default(),
             kept,

@@ -24,6 +24,7 @@ mod gathering;
 mod jobs;
 mod kept;
 mod open;
+mod parts;
 pub(crate) mod run;
 mod splices;
 pub(crate) mod state;
@@ -41,11 +42,9 @@ use crate::index::context::IndexContext;
 use crate::index::flex::intervals::anchors::{Anchors, Mark};
 use crate::index::flex::intervals::apply::{Applied, Applier, Judge};
 use crate::index::flex::intervals::cache::IntervalCache;
-use crate::index::flex::intervals::editor::{Edited, Editor};
-use crate::index::flex::intervals::feed::Feed;
-use crate::index::flex::intervals::fetched::Fetched;
 use crate::index::flex::intervals::gathering::Gathering;
 use crate::index::flex::intervals::jobs::Plans;
+use crate::index::flex::intervals::parts::{Incoming, Numbers, Outcome, Scene, Share};
 use crate::index::flex::intervals::state::{FlexState, encode_tombstones};
 use crate::index::flex::intervals::view::{FlexView, Source};
 use crate::index::flex::space::{Prepared as PreparedSpace, Space};
@@ -75,6 +74,9 @@ pub(crate) struct FlexLimits {
     pub(crate) gathered_bytes_min: u64,
     /// Intervals that work which rewrites them looks ahead at, to read them together.
     pub(crate) ahead_intervals_max: usize,
+    /// Bytes and groups of each part of a flush that is worth a thread and a segment of its own.
+    pub(crate) part_bytes_min: u64,
+    pub(crate) part_groups_min: usize,
     /// Intervals of a group.
     pub(crate) group_intervals_max: usize,
     /// Bytes of live data that a job moves, or of intervals that it looks at: how long a flush may
@@ -95,6 +97,8 @@ impl FlexLimits {
         gathered_paid_min: 8,
         gathered_bytes_min: 1 << 20,
         ahead_intervals_max: 1,
+        part_bytes_min: 1 << 20,
+        part_groups_min: 8,
         group_intervals_max: 64,
         job_bytes_max: 16 << 20,
     };
@@ -150,6 +154,8 @@ struct Next {
     state: FlexState,
     /// Stamps of contents that were in the cache, and of those that took their place there.
     carried: Vec<(u64, u64)>,
+    /// What listeners of parts had to say.
+    sections: Vec<Section>,
 }
 
 /// A prepared change; takes itself back unless it is installed.
@@ -176,7 +182,7 @@ impl Drop for FlexChange {
 /// What a change does to the intervals.
 struct Work<'a> {
     /// What comes.
-    entries: Option<crate::base::cursor::BoxCursor>,
+    incoming: Option<Incoming<'a>>,
     /// All range tombstones that are in force meanwhile.
     tombstones: &'a Fragments,
     /// Those that come with the entries: newer than all that is there.
@@ -228,24 +234,22 @@ impl Shared {
         listener: &mut dyn Listener,
         run: impl FnOnce(&mut Applier<'_>) -> Result<()>,
     ) -> Result<(Next, Applied)> {
-        let bytes = encode_tombstones(&work.kept);
         let is_same = work.kept == view.tombstones.tombstones();
+        let bytes = encode_tombstones(&work.kept);
         if !is_same {
-            writer.space.update(0..view.tombstone_bytes, &bytes, 0)?;
+            let space = writer.space.making()?;
+            space.update(0..view.tombstone_bytes, &bytes, 0)?;
             let tag = Mark::Tombstones.tag().filter(|_| !bytes.is_empty());
-            if tag.is_some() && writer.space.tree().tag(0) != tag {
-                writer.space.set_tag(0, tag)?;
+            if tag.is_some() && space.tree().tag(0) != tag {
+                space.set_tag(0, tag)?;
             }
         }
         let tombstone_bytes = bytes.len() as u64;
-        // A change that fails or is taken back has used its stamps up: what it put into the cache
-        // is nobody's.
-        let numbers = (view.state.last_group, &mut writer.last_stamp);
-        let (space, anchors) = (&mut writer.space, &view.source.anchors);
-        let editor =
-            Editor::new(space, self.limits, &self.cache, anchors, tombstone_bytes, numbers);
-        let mut applier = Applier {
-            editor,
+        let numbers = Numbers::new(view.state.last_group, writer.last_stamp);
+        let scene = Scene {
+            source: &view.source,
+            limits: self.limits,
+            cache: &self.cache,
             judge: Judge {
                 snapshots: work.stripes,
                 tombstones: work.tombstones,
@@ -253,18 +257,23 @@ impl Shared {
                 operator: self.context.operator.clone(),
                 cancelled: work.cancelled,
             },
-            listener,
             purpose: work.purpose,
-            applied: Applied::default(),
-            is_gathering: false,
-            fetched: Fetched::new(&view.source),
+            numbers: &numbers,
+            first: tombstone_bytes,
+            executor: &self.context.io.executor,
         };
-        if let Some(entries) = work.entries {
-            applier.apply(&Arc::new(Mutex::new(Feed::new(entries)?)))?;
-        }
-        run(&mut applier)?;
-        let Applier { editor, applied, .. } = applier;
-        let Edited { anchors, last_group, carried } = editor.finish()?;
+        let done = match &work.incoming {
+            Some(incoming) => scene.bring_in(&mut writer.space, incoming, listener),
+            None => {
+                let whole = Share::whole(&view.source.anchors, tombstone_bytes);
+                scene.run(writer.space.making()?, &whole, listener, run)
+            }
+        };
+        let last_group;
+        // A change that fails or is taken back has used its stamps up: what it put into the cache
+        // is nobody's.
+        (last_group, writer.last_stamp) = numbers.last();
+        let Outcome { groups, carried, applied, sections } = done?;
         let prepared = writer.space.commit()?;
         let mut state = view.state;
         state.totals.change(applied.come, applied.gone);
@@ -275,8 +284,10 @@ impl Shared {
             true => Arc::clone(&view.tombstones),
             false => Arc::new(Fragments::build(work.kept)),
         };
-        let anchors = Arc::new(anchors);
-        Ok((Next { prepared, anchors, tombstones, tombstone_bytes, state, carried }, applied))
+        let anchors = Arc::new(Anchors::new(groups, tombstone_bytes));
+        let next =
+            Next { prepared, anchors, tombstones, tombstone_bytes, state, carried, sections };
+        Ok((next, applied))
     }
 
     /// Makes a change of what is prepared: dropping it takes it back.
@@ -305,7 +316,8 @@ impl OrderedIndex for FlexIndex {
     }
 
     fn apply_flush(&self, input: FlushInput<'_>) -> Result<Prepared> {
-        let FlushInput { entries, tombstones, stripes, mut listener } = input;
+        let FlushInput { entries, bytes, tombstones, stripes, listeners } = input;
+        let mut listener = listeners();
         let mut writer = self.shared.wait_for_writer();
         let view = self.shared.current();
         let newest = tombstones.iter().map(|tombstone| tombstone.seq).max().unwrap_or(0);
@@ -316,7 +328,7 @@ impl OrderedIndex for FlexIndex {
         let is_empty = view.source.anchors.groups().is_empty();
         let kept = surviving_tombstones(&fragments, stripes, |_, _| !is_empty, &mut *listener);
         let work = Work {
-            entries: Some(entries),
+            incoming: Some(Incoming { entries: &*entries, listeners: &*listeners, bytes }),
             tombstones: &fragments,
             fresh: &fresh,
             kept,
@@ -326,12 +338,13 @@ impl OrderedIndex for FlexIndex {
             largest_seq: newest,
         };
         let shared = &self.shared;
-        let (next, applied) =
+        let (mut next, applied) =
             shared.prepare(&mut writer, &view, work, &mut *listener, |_| Ok(()))?;
+        let of_parts = std::mem::take(&mut next.sections);
         let change = shared.hand_over(writer, next, jobs::Done::Flush, None);
         let facts = listener.finish()?;
         let mut prepared = shared.described(change, applied.report("flush", "memtable"));
-        prepared.sections.extend(facts);
+        prepared.sections.extend(facts.into_iter().chain(of_parts));
         Ok(prepared)
     }
 

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::base::entry::{FileId, Kind, SEQ_MAX};
 use crate::base::names::parse_file_name;
+use crate::index::flex::intervals::feed::Feed;
 use crate::index::flex::intervals::run::{Record, RunBuilder};
 use crate::index::flex::pages::files::FileLimits;
 use crate::index::flex::space::SpaceLimits;
 use crate::index::flex::tree::TreeWidths;
 use crate::index::testing::world::{Findings, World, entries_of, get, job_context};
-use crate::index::testing::{Entry, Recorder, VecCursor};
+use crate::index::testing::{Entry, Recorder, cursors_of};
 
 mod ahead;
 mod defects;
@@ -31,6 +32,8 @@ pub(super) const TINY: FlexSizes = FlexSizes {
         gathered_paid_min: 1,
         gathered_bytes_min: 0,
         ahead_intervals_max: 3,
+        part_bytes_min: 1,
+        part_groups_min: 1,
         group_intervals_max: 4,
         job_bytes_max: 600,
     },
@@ -59,8 +62,13 @@ pub(super) fn input(
     tombstones: Vec<RangeTombstone>,
     stripes: &[Seq],
 ) -> FlushInput<'_> {
-    let listener = Box::new(Recorder::default());
-    FlushInput { entries: Box::new(VecCursor::new(entries)), tombstones, stripes, listener }
+    FlushInput {
+        bytes: entries.len() as u64,
+        entries: cursors_of(entries),
+        tombstones,
+        stripes,
+        listeners: Box::new(|| Box::new(Recorder::default())),
+    }
 }
 
 /// Flushes and installs.
@@ -283,7 +291,7 @@ fn what_failed_is_never_read_from_the_cache() {
     let (shared, nothing) = (&index.shared, Fragments::default());
     let (view, held) = (shared.current(), || world.tables.blocks().bytes());
     let work = Work {
-        entries: Some(Box::new(VecCursor::new(vec![put("key00010", 100, "failed")]))),
+        incoming: None,
         tombstones: &nothing,
         fresh: &nothing,
         kept: Vec::new(),
@@ -293,7 +301,12 @@ fn what_failed_is_never_read_from_the_cache() {
         largest_seq: 0,
     };
     let (mut writer, before) = (shared.wait_for_writer(), held());
-    let stop = |_: &mut Applier<'_>| Err(Error::invalid("stopped"));
+    let come = cursors_of(vec![put("key00010", 100, "failed")])();
+    let stop = |applier: &mut Applier<'_>| {
+        let feed = Feed::new(come, &KeyRange::default())?;
+        applier.apply(&Arc::new(Mutex::new(feed)))?;
+        Err(Error::invalid("stopped"))
+    };
     let failed = shared.prepare(&mut writer, &view, work, &mut Recorder::default(), stop);
     assert!(failed.is_err() && held() > before, "something was put in");
     drop(writer);

@@ -27,6 +27,7 @@
 //! SP-4 nothing is committed while a state waits to be published.
 
 pub(crate) mod log;
+mod making;
 mod open;
 mod pieces;
 pub(crate) mod reclaim;
@@ -49,6 +50,7 @@ use crate::index::flex::pages::file::PageFile;
 use crate::index::flex::pages::format::{Owner, PageAddress};
 use crate::index::flex::pages::{Draft, PageContext, PageStore};
 use crate::index::flex::space::log::{Log, LogEnd, LogFile, Position};
+pub(crate) use crate::index::flex::space::making::Making;
 use crate::index::flex::space::segment::Segment;
 use crate::index::flex::space::segment::format::{BLOCK_BYTES, DATA_BYTES, SPAN_BYTES};
 use crate::index::flex::space::segment::writer::SegmentWriter;
@@ -225,19 +227,12 @@ pub(crate) struct SegmentState {
 /// A space and its one writer.
 pub(crate) struct Space {
     context: Arc<SpaceContext>,
-    /// With the operations of the group in the making.
-    tree: Tree,
-    /// As of the last group.
-    committed: Tree,
-    /// Records of the group in the making.
-    group: Vec<u8>,
-    /// What the group in the making adds to live bytes.
-    changes: BTreeMap<FileId, i64>,
+    making: Making,
     segments: BTreeMap<FileId, SegmentState>,
     /// The same for views.
     table: Arc<Segments>,
-    writer: Option<SegmentWriter>,
-    has_new_names: bool,
+    /// What parts of groups write through when there is one.
+    spares: Vec<SegmentWriter>,
     log: Log,
     pages: PageStore,
     state: SpaceState,
@@ -256,14 +251,10 @@ impl Space {
         }
         Ok(Self {
             context: Arc::clone(context),
-            committed: tree.clone(),
-            tree,
-            group: Vec::new(),
-            changes: BTreeMap::new(),
+            making: Making::new(context, tree, Arc::default()),
             segments: BTreeMap::new(),
             table: Arc::default(),
-            writer: None,
-            has_new_names: false,
+            spares: Vec::new(),
             log: Log::new(context, 0),
             pages: PageStore::new(&context.pages),
             state: SpaceState::default(),
@@ -274,7 +265,7 @@ impl Space {
 
     /// The tree with the operations of the group in the making.
     pub(crate) fn tree(&self) -> &Tree {
-        &self.tree
+        self.making.tree()
     }
 
     /// The last state that was prepared.
@@ -323,7 +314,7 @@ impl Space {
 
     /// What the space is as of the last group, for readers.
     pub(crate) fn view(&self) -> View {
-        View::new(self.committed.clone(), Arc::clone(&self.table))
+        View::new(self.making.before.clone(), Arc::clone(&self.table))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::index::flex::pages::PageStore;
 use crate::index::flex::space::log::Log;
 use crate::index::flex::space::segment::Segment;
 use crate::index::flex::space::segment::format::place_of;
-use crate::index::flex::space::{SegmentState, Segments, Space, SpaceContext, SpaceState};
+use crate::index::flex::space::{SegmentState, Space, SpaceContext, SpaceState};
 use crate::index::flex::tree::Tree;
 use crate::io::Purpose;
 
@@ -25,10 +25,10 @@ impl Space {
         if let Some(root) = state.root {
             space.pages = PageStore::open(&context.pages, root, Purpose::Recovery)?;
             if let Some(tree) = space.pages.tree() {
-                space.tree = tree.clone();
+                space.making.tree = tree.clone();
             }
         }
-        if space.tree.widths() != context.widths {
+        if space.making.tree.widths() != context.widths {
             return Err(Error::corruption("a tree of other widths than the space has"));
         }
         let group = match (state.root, space.pages.attached().first_chunk()) {
@@ -41,14 +41,13 @@ impl Space {
         space.log = match state.log {
             None => Log::new(context, group),
             Some(end) => {
-                let tree = &mut space.tree;
+                let tree = &mut space.making.tree;
                 Log::replay(context, group, &end, &mut |record| record.redo(tree))?
             }
         };
-        space.committed = space.tree.clone();
-        space.segments = segments_of(context, &space.tree)?;
-        let segment = |(id, state): (&FileId, &SegmentState)| (*id, Arc::clone(&state.segment));
-        space.table = Arc::new(space.segments.iter().map(segment).collect::<Segments>());
+        space.making.before = space.making.tree.clone();
+        space.segments = segments_of(context, &space.making.tree)?;
+        space.show_segments();
         space.state = state;
         Ok(space)
     }

@@ -80,8 +80,7 @@ impl Space {
     }
 
     fn closed_segments(&self) -> Vec<(FileId, u64, u64)> {
-        let open = self.writer.as_ref().map(|writer| writer.segment().id());
-        let closed = self.segments().filter(|(id, _)| Some(*id) != open);
+        let closed = self.segments().filter(|(id, _)| !self.is_open(*id));
         closed.map(|(id, state)| (id, state.bytes, state.live_bytes)).collect()
     }
 
@@ -126,7 +125,7 @@ impl Space {
         for state in chosen.values() {
             owners.extend(state.segment.owners(Purpose::Collection)?.unwrap_or_default());
         }
-        let length = self.tree.length();
+        let length = self.tree().length();
         let home = |owner| {
             let range = find(owner)?;
             Some((range.start.min(length)..range.end.min(length), owner))
@@ -135,7 +134,7 @@ impl Space {
         homes.sort_by_key(|(range, owner)| (range.start, *owner));
         self.empty_ranges(chosen, &homes, reclaimed)?;
         let is_left = |(id, state): (&FileId, &SegmentState)| {
-            let change = self.changes.get(id).copied().unwrap_or_default();
+            let change = self.making.changes.get(id).copied().unwrap_or_default();
             state.live_bytes.saturating_add_signed(change) > 0
         };
         if chosen.iter().any(is_left) {
@@ -159,7 +158,7 @@ impl Space {
         for (range, owner) in homes {
             from = range.start.max(from);
             while from < range.end {
-                from = batch.fill(&self.tree, from..range.end, *owner, chosen)?;
+                from = batch.fill(self.making.tree(), from..range.end, *owner, chosen)?;
                 if batch.is_full() {
                     self.move_pieces(&batch, chosen, reclaimed)?;
                     batch = Batch::default();
@@ -195,12 +194,12 @@ impl Space {
             };
             rest = behind;
             let (mut offset, mut old) = (piece.offset, piece.extent.physical);
-            for extent in self.append(bytes, *owner, Purpose::Collection)? {
+            for extent in self.making.append(bytes, *owner, Purpose::Collection)? {
                 let (length, new) = (u64::from(extent.length), extent.physical);
-                self.tree.relocate(offset..offset + length, old, new)?;
-                *self.changes.entry(place_of(old).0).or_default() -= length.cast_signed();
-                *self.changes.entry(place_of(new).0).or_default() += length.cast_signed();
-                self.note(&Record::Moved { offset, length, old, new })?;
+                self.making.tree.relocate(offset..offset + length, old, new)?;
+                *self.making.changes.entry(place_of(old).0).or_default() -= length.cast_signed();
+                *self.making.changes.entry(place_of(new).0).or_default() += length.cast_signed();
+                self.making.note(&Record::Moved { offset, length, old, new })?;
                 (offset, old) = (offset + length, old + length);
                 reclaimed.moved_bytes += length;
             }

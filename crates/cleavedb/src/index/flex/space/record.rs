@@ -104,6 +104,18 @@ impl Record {
         }
     }
 
+    /// The same so many bytes further to the right, or to the left.
+    ///
+    /// # Errors
+    /// Where no byte can be.
+    pub(crate) fn shifted(mut self, by: i64) -> Result<Self> {
+        let (Self::Update { offset, .. } | Self::Tag { offset, .. } | Self::Moved { offset, .. }) =
+            &mut self;
+        let moved = offset.checked_add_signed(by);
+        *offset = moved.ok_or_else(|| Error::corruption("a record of what no space reaches"))?;
+        Ok(self)
+    }
+
     /// Does it to a tree.
     ///
     /// # Errors

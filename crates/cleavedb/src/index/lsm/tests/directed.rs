@@ -40,10 +40,11 @@ impl Fixture {
             tombstones.push(RangeTombstone { start, end, seq: self.seq });
         }
         let input = FlushInput {
-            entries: Box::new(VecCursor::new(entries)),
+            bytes: entries.len() as u64,
+            entries: cursors_of(entries),
             tombstones,
             stripes: &[],
-            listener: Box::new(Recorder::default()),
+            listeners: Box::new(|| Box::new(Recorder::default())),
         };
         let prepared = self.index.apply_flush(input).unwrap();
         self.index.install(prepared.change).unwrap();

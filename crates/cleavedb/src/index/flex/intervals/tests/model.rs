@@ -153,8 +153,9 @@ impl Run {
         let deaths = Deaths::default();
         let (prepared, images) = crashes(&self.disk, draw, || {
             let input = input(more.entries.clone(), more.tombstones.clone(), &self.snapshots);
-            let listener = Box::new(deaths.clone());
-            index.apply_flush(FlushInput { listener, ..input }).unwrap()
+            let deaths = deaths.clone();
+            let listeners = Box::new(move || Box::new(deaths.clone()) as Box<dyn Listener>);
+            index.apply_flush(FlushInput { listeners, ..input }).unwrap()
         });
         if self.random.chance(20) {
             self.check_images(images, met);

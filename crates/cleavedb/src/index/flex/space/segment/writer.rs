@@ -28,6 +28,8 @@ pub(crate) struct SegmentWriter {
     position: u64,
     /// Whose data is in it.
     owners: BTreeSet<u64>,
+    /// Whether something is not durable.
+    is_behind: bool,
 }
 
 impl SegmentWriter {
@@ -48,7 +50,7 @@ impl SegmentWriter {
             .map_err(|e| Error::io("writing a segment", segment.path(), e))?;
         context.io.meter.wrote(purpose, BLOCK_BYTES);
         *segment.tail.lock() = Some(Tail::default());
-        Ok(Self { segment, disk_file, position: 0, owners: BTreeSet::new() })
+        Ok(Self { segment, disk_file, position: 0, owners: BTreeSet::new(), is_behind: false })
     }
 
     /// What it writes.
@@ -59,6 +61,11 @@ impl SegmentWriter {
     /// Bytes of data so far, zeros that filled up blocks included.
     pub(crate) fn position(&self) -> u64 {
         self.position
+    }
+
+    /// Whether a sync would make anything durable.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.is_behind
     }
 
     /// Bytes that it still has room for.
@@ -84,6 +91,7 @@ impl SegmentWriter {
         let physical = physical_of(self.segment.id, self.position);
         self.position += count as u64;
         if count > 0 {
+            self.is_behind = true;
             self.owners.insert(owner);
         }
         if waiting >= CHUNK_BYTES {
@@ -131,7 +139,9 @@ impl SegmentWriter {
         self.position = filled;
         self.write_blocks(purpose)?;
         let synced = self.disk_file.sync_data();
-        synced.map_err(|e| Error::io("syncing a segment", self.segment.path(), e))
+        synced.map_err(|e| Error::io("syncing a segment", self.segment.path(), e))?;
+        self.is_behind = false;
+        Ok(())
     }
 
     /// Ends it: everything is durable, and whose data is in it stands at its end.
