@@ -8,8 +8,9 @@
 //! interval is written anew, what operations leave behind in segments goes by reclaim.
 //!
 //! Any number of threads read; a view is a tree, a sparse index and the files that these lead to,
-//! none of which ever changes. Changes are made by one thread at a time: from its preparation until
-//! it is installed or dropped, a change has the space for itself. Invariants: FX-1 what is visible
+//! none of which ever changes. Changes are made one at a time: from its preparation until it is
+//! installed or dropped, a change has the space for itself. A flush may have threads bring in parts
+//! of the key range side by side, for one group in the end. Invariants: FX-1 what is visible
 //! changes by `install` alone. FX-2 a change that is dropped leaves the space as it was. FX-3 who
 //! prepares a flush waits for a job, and a job never waits.
 
@@ -77,6 +78,9 @@ pub(crate) struct FlexLimits {
     /// Bytes and groups of each part of a flush that is worth a thread and a segment of its own.
     pub(crate) part_bytes_min: u64,
     pub(crate) part_groups_min: usize,
+    /// Threads there must be for each such part: the one that it runs on, and those that are left
+    /// to who writes meanwhile.
+    pub(crate) part_threads: usize,
     /// Intervals of a group.
     pub(crate) group_intervals_max: usize,
     /// Bytes of live data that a job moves, or of intervals that it looks at: how long a flush may
@@ -99,20 +103,23 @@ impl FlexLimits {
         ahead_intervals_max: 1,
         part_bytes_min: 1 << 20,
         part_groups_min: 8,
+        part_threads: 2,
         group_intervals_max: 64,
         job_bytes_max: 16 << 20,
     };
 
     /// Past the page cache each fragment is a read of the device, and two of them come to what it
     /// costs to write an interval anew; there a device gives several times as much to who asks for
-    /// many at once.
+    /// many at once, and a part of a flush mostly waits for it. (Through the page cache, two parts
+    /// on two processors took a tenth more of these a put and brought in no more.)
     fn where_reads_are(self, direct: bool) -> Self {
-        let (fragments, paid, ahead) =
-            if direct { (2, 2, 32) } else { (usize::MAX, usize::MAX, 1) };
+        let (fragments, paid, ahead, threads) =
+            if direct { (2, 2, 32, 1) } else { (usize::MAX, usize::MAX, 1, usize::MAX) };
         Self {
             ahead_intervals_max: self.ahead_intervals_max.max(ahead),
             gathered_fragments_min: self.gathered_fragments_min.min(fragments),
             gathered_paid_min: self.gathered_paid_min.min(paid),
+            part_threads: self.part_threads.min(threads),
             ..self
         }
     }

@@ -69,6 +69,7 @@ impl FlexSizes {
                 ahead_intervals_max: 5,
                 part_bytes_min: 64,
                 part_groups_min: 1,
+                part_threads: 1,
                 group_intervals_max: 4,
                 job_bytes_max: widths.table_bytes,
             },

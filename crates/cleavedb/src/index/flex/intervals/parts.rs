@@ -183,7 +183,8 @@ impl Scene<'_> {
     fn parts(&self, bytes: u64) -> usize {
         let by_bytes = bytes / self.limits.part_bytes_min.max(1);
         let by_groups = self.source.anchors.groups().len() / self.limits.part_groups_min.max(1);
-        let most = self.executor.parallelism().min(by_groups);
+        let threads = self.executor.parallelism() / self.limits.part_threads.max(1);
+        let most = threads.min(by_groups);
         most.min(usize::try_from(by_bytes).unwrap_or(usize::MAX)).max(1)
     }
 

@@ -34,6 +34,7 @@ pub(super) const TINY: FlexSizes = FlexSizes {
         ahead_intervals_max: 3,
         part_bytes_min: 1,
         part_groups_min: 1,
+        part_threads: 1,
         group_intervals_max: 4,
         job_bytes_max: 600,
     },

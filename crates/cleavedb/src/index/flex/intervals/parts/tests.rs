@@ -4,7 +4,9 @@ use super::*;
 use crate::base::entry::SEQ_MAX;
 use crate::index::flex::intervals::FlexIndex;
 use crate::index::flex::intervals::open::FlexSizes;
-use crate::index::flex::intervals::tests::{TINY, delete, flush, put, recover, verify, work};
+use crate::index::flex::intervals::tests::{
+    TINY, delete, flush, input, put, recover, verify, work,
+};
 use crate::index::testing::world::{World, entries_of, get};
 use crate::index::{KeyRange, OrderedIndex};
 
@@ -66,8 +68,7 @@ fn a_flush_in_parts_leaves_what_one_as_a_whole_does() {
                     _ => put(&key(number), seq(number), &"new".repeat(round as usize)),
                 });
             let prepared = {
-                let input =
-                    crate::index::flex::intervals::tests::input(come.collect(), vec![], &[]);
+                let input = input(come.collect(), vec![], &[]);
                 index.apply_flush(input).unwrap()
             };
             assert_eq!(prepared.report.parts, if is_cut { 2 } else { 1 });
@@ -79,7 +80,7 @@ fn a_flush_in_parts_leaves_what_one_as_a_whole_does() {
             assert_eq!(entries_of(&*again.view(), KeyRange::default()), all, "round {round}");
             work(&index, &[], 3);
         }
-        assert_eq!(get(&*index.view(), key(199).as_bytes(), SEQ_MAX).unwrap().is_some(), true);
+        assert!(get(&*index.view(), key(198).as_bytes(), SEQ_MAX).unwrap().is_some());
         all
     });
     assert_eq!(parts, whole);
@@ -90,12 +91,11 @@ fn a_flush_in_parts_that_is_dropped_leaves_nothing() {
     let (_world, index) = of_two_hundred(true);
     let before = entries_of(&*index.view(), KeyRange::default());
     let come = |seq| (0..200).map(move |number| put(&key(number), seq, "never")).collect();
-    let input = |seq| crate::index::flex::intervals::tests::input(come(seq), vec![], &[]);
-    drop(index.apply_flush(input(900)).unwrap());
+    let flushed = |seq| index.apply_flush(input(come(seq), vec![], &[])).unwrap();
+    drop(flushed(900));
     assert_eq!(entries_of(&*index.view(), KeyRange::default()), before);
     verify(&*index.view());
-    let prepared = index.apply_flush(input(901)).unwrap();
-    index.install(prepared.change).unwrap();
+    index.install(flushed(901).change).unwrap();
     assert_eq!(get(&*index.view(), key(7).as_bytes(), SEQ_MAX).unwrap().unwrap(), b"never");
     verify(&*index.view());
 }
