@@ -108,7 +108,7 @@ impl Applied {
             kind,
             reason: reason.to_owned(),
             levels: (0, 0),
-            parts: self.parts,
+            parts: self.parts.max(1),
             bytes_read: self.bytes_read,
             bytes_written: self.bytes_written,
             entries_in: self.entries_in,
