@@ -11,7 +11,7 @@ use crate::base::sync::Arc;
 use crate::index::flex::space::pieces::{Joining, Part, read_parts};
 use crate::index::flex::space::segment::Segment;
 use crate::index::flex::space::segment::format::place_of;
-use crate::index::flex::space::{Making, Segments, Space};
+use crate::index::flex::space::{Making, Segments};
 use crate::index::flex::tree::Tree;
 use crate::io::Purpose;
 
@@ -63,13 +63,6 @@ impl Making {
         };
         let mut read = read_many(&self.tree, slice::from_ref(&range), purpose, find)?;
         Ok(read.pop().unwrap_or_default())
-    }
-}
-
-impl Space {
-    /// The bytes of a range, those of the group in the making among them.
-    pub(crate) fn read(&self, range: Range<u64>, purpose: Purpose) -> Result<Vec<u8>> {
-        self.making.read(range, purpose)
     }
 }
 

@@ -24,6 +24,11 @@ impl Space {
         self.making()?.update(range, bytes, owner)
     }
 
+    /// The bytes of a range, those of the group in the making among them.
+    pub(crate) fn read(&self, range: Range<u64>, purpose: Purpose) -> Result<Vec<u8>> {
+        self.making.read(range, purpose)
+    }
+
     /// As [`Making::set_tag`](super::Making::set_tag).
     pub(crate) fn set_tag(&mut self, offset: u64, tag: Option<Tag>) -> Result<()> {
         self.making()?.set_tag(offset, tag)
