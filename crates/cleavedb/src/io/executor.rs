@@ -1,7 +1,8 @@
 //! Background work: steps handed to an executor (threads in production, one seeded stepper in
 //! tests, where nothing runs unless somebody asks).
 
-use crate::base::sync::Arc;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::sync::{Arc, Mutex};
 
 /// Which queue a step goes to; earlier variants run first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,3 +51,31 @@ pub(crate) trait Executor: Send + Sync + 'static {
 
 /// A shared executor.
 pub(crate) type SharedExecutor = Arc<dyn Executor>;
+
+/// Parts of a fork.
+pub(crate) type Parts<'a> = Vec<Box<dyn FnOnce() + Send + 'a>>;
+
+/// What `run` makes of each item, in their order, the first failure of them in its place; so many
+/// lanes take them one after the other, and each is taken whatever became of the others.
+pub(crate) fn side_by_side<T: Send, U: Send>(
+    items: Vec<T>,
+    lanes: usize,
+    fork_join: &dyn for<'a> Fn(Parts<'a>),
+    run: &(dyn Fn(T) -> Result<U> + Sync),
+) -> Result<Vec<U>> {
+    let lanes = lanes.min(items.len());
+    let slots: Vec<Mutex<Option<Result<U>>>> = items.iter().map(|_| Mutex::new(None)).collect();
+    let queue = Mutex::new(items.into_iter().zip(&slots));
+    let lane = || {
+        loop {
+            let next = queue.lock().next();
+            let Some((item, slot)) = next else { break };
+            let made = run(item);
+            *slot.lock() = Some(made);
+        }
+    };
+    let parts = (0..lanes).map(|_| Box::new(lane) as Box<dyn FnOnce() + Send + '_>);
+    fork_join(parts.collect());
+    let lost = || Err(Error::new(ErrorKind::Stopped, "a part of background work was not run"));
+    slots.iter().map(|slot| slot.lock().take().unwrap_or_else(lost)).collect()
+}

@@ -8,14 +8,14 @@
 use std::collections::BTreeMap;
 
 use crate::base::entry::{KeyspaceId, Seq};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::Result;
 use crate::base::file_ids::FileIds;
 use crate::base::marks::mark;
 use crate::base::merge_operator::SharedOperator;
 use crate::base::planted::planted;
 use crate::base::section::Section;
+use crate::base::sync::Arc;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::base::sync::{Arc, Mutex};
 use crate::deltas::bucket::writer::{Append, Unsynced, sync_names};
 use crate::deltas::bucket::{Bucket, BucketInfo};
 use crate::deltas::collect::outcome;
@@ -27,7 +27,7 @@ use crate::deltas::record::OwnedBound;
 use crate::deltas::route::BucketBatch;
 use crate::engine::deltas::DeltaStore;
 use crate::io::Purpose;
-use crate::io::executor::WAITS_MAX;
+use crate::io::executor::{Parts, WAITS_MAX, side_by_side};
 
 /// What decides over records: live snapshots, ascending, and the keyspaces that there are.
 pub(crate) struct Verdicts<'a> {
@@ -240,33 +240,6 @@ impl<'a> Work<'a> {
         }
         Ok(done)
     }
-}
-
-/// Parts of a fork.
-type Parts<'a> = Vec<Box<dyn FnOnce() + Send + 'a>>;
-
-/// What `run` makes of each item, in their order; so many lanes take them one after the other.
-fn side_by_side<T: Send, U: Send>(
-    items: Vec<T>,
-    lanes: usize,
-    fork_join: &dyn for<'a> Fn(Parts<'a>),
-    run: &(dyn Fn(T) -> Result<U> + Sync),
-) -> Result<Vec<U>> {
-    let lanes = lanes.min(items.len());
-    let slots: Vec<Mutex<Option<Result<U>>>> = items.iter().map(|_| Mutex::new(None)).collect();
-    let queue = Mutex::new(items.into_iter().zip(&slots));
-    let lane = || {
-        loop {
-            let next = queue.lock().next();
-            let Some((item, slot)) = next else { break };
-            let made = run(item);
-            *slot.lock() = Some(made);
-        }
-    };
-    let parts = (0..lanes).map(|_| Box::new(lane) as Box<dyn FnOnce() + Send + '_>);
-    fork_join(parts.collect());
-    let lost = || Err(Error::new(ErrorKind::Stopped, "a part of a flush was not run"));
-    slots.iter().map(|slot| slot.lock().take().unwrap_or_else(lost)).collect()
 }
 
 impl Done {

@@ -8,13 +8,13 @@
 
 use crate::base::cursor::{BoxCursor, Cursor as _};
 use crate::base::entry::SEQ_MAX;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::limits::LEVELS;
 use crate::base::marks::mark;
 use crate::base::merging::MergingCursor;
 use crate::base::planted::planted;
 use crate::base::section::Section;
-use crate::base::sync::{Arc, Mutex};
+use crate::base::sync::Arc;
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use crate::index::lsm::counters::Counters;
 use crate::index::lsm::edit::DecodedEdit;
@@ -29,6 +29,7 @@ use crate::index::stripes::{StripeRule, Survivors, surviving_tombstones};
 use crate::index::table_file::TableFile;
 use crate::index::{IndexJob, JobContext, KeyRange, Prepared, WorkReport};
 use crate::io::Purpose;
+use crate::io::executor::{Parts, side_by_side};
 use crate::table::cursor::{Readahead, TableCursorOptions};
 
 /// A picked compaction.
@@ -184,21 +185,10 @@ impl LsmJob {
         }
         mark!("subcompaction");
         Counters::add(&self.shared.counters.parallel_parts, ranges.len());
-        let slots: Vec<Mutex<Option<Result<PartOutcome>>>> =
-            ranges.iter().map(|_| Mutex::new(None)).collect();
-        let parts = ranges
-            .iter()
-            .zip(&slots)
-            .map(|(range, slot)| {
-                let part = move || {
-                    *slot.lock() = Some(self.run_part(context, merge, range));
-                };
-                Box::new(part) as Box<dyn FnOnce() + Send + '_>
-            })
-            .collect();
-        self.shared.context.io.executor.fork_join(parts);
-        let lost = || Err(Error::new(ErrorKind::Stopped, "a part of a compaction was not run"));
-        slots.into_iter().map(|slot| slot.into_inner().unwrap_or_else(lost)).collect()
+        let executor = &self.shared.context.io.executor;
+        let fork_join = |parts: Parts<'_>| executor.fork_join(parts);
+        let lanes = ranges.len();
+        side_by_side(ranges, lanes, &fork_join, &|range| self.run_part(context, merge, &range))
     }
 
     fn run_part(

@@ -12,7 +12,7 @@
 use std::ops::Range;
 
 use crate::base::cursor::BoxCursor;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::Result;
 use crate::base::marks::mark;
 use crate::base::section::Section;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ use crate::index::flex::intervals::view::Source;
 use crate::index::flex::space::{Making, Space};
 use crate::index::{KeyRange, Listener};
 use crate::io::Purpose;
-use crate::io::executor::SharedExecutor;
+use crate::io::executor::{Parts, SharedExecutor, side_by_side};
 
 /// Numbers that a change gives out.
 pub(super) struct Numbers {
@@ -200,26 +200,19 @@ impl Scene<'_> {
             return Ok(vec![self.bring_share(first, share, incoming, listener)?]);
         }
         mark!("flex_flush_in_parts");
-        let slots: Vec<Mutex<Option<Result<Outcome>>>> =
-            shares.iter().map(|_| Mutex::new(None)).collect();
-        let mut parts: Vec<Box<dyn FnOnce() + Send + '_>> = Vec::with_capacity(shares.len());
-        let mut jobs = shares.iter().zip(&slots);
-        if let Some((share, slot)) = jobs.next() {
-            let mut run = move || self.bring_share(first, share, incoming, listener);
-            parts.push(Box::new(move || *slot.lock() = Some(run())));
-        }
-        for ((share, slot), space) in jobs.zip(rest) {
-            let mut run = move || {
-                let mut listener = (incoming.listeners)();
-                let mut outcome = self.bring_share(space, share, incoming, &mut *listener)?;
-                outcome.sections = listener.finish()?;
-                Ok(outcome)
-            };
-            parts.push(Box::new(move || *slot.lock() = Some(run())));
-        }
-        self.executor.fork_join(parts);
-        let lost = || Err(Error::new(ErrorKind::Stopped, "a part of a flush was not run"));
-        slots.into_iter().map(|slot| slot.into_inner().unwrap_or_else(lost)).collect()
+        let listeners = std::iter::once(Some(listener)).chain(std::iter::repeat_with(|| None));
+        let spaces = std::iter::once(first).chain(rest);
+        let items: Vec<_> = shares.iter().zip(spaces).zip(listeners).collect();
+        let fork_join = |parts: Parts<'_>| self.executor.fork_join(parts);
+        side_by_side(items, shares.len(), &fork_join, &|((share, space), given)| {
+            if let Some(listener) = given {
+                return self.bring_share(space, share, incoming, listener);
+            }
+            let mut listener = (incoming.listeners)();
+            let mut outcome = self.bring_share(space, share, incoming, &mut *listener)?;
+            outcome.sections = listener.finish()?;
+            Ok(outcome)
+        })
     }
 
     fn bring_share(

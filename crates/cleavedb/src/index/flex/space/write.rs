@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 
 use crate::base::entry::FileId;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::sync::{Arc, Mutex};
+use crate::base::sync::Arc;
 use crate::index::flex::space::log::Log;
 use crate::index::flex::space::segment::writer::SegmentWriter;
 use crate::index::flex::space::{
     Before, Making, Prepared, SegmentState, Segments, Space, SpaceContext, SpaceState,
 };
 use crate::io::Purpose;
+use crate::io::executor::{Parts, WAITS_MAX, side_by_side};
 
 impl Space {
     /// The group in the making, for work that has the space for itself.
@@ -232,18 +233,9 @@ fn sync_all<'a>(
     context: &SpaceContext,
     writers: impl Iterator<Item = &'a mut SegmentWriter>,
 ) -> Result<()> {
-    let done = Mutex::new(Ok(()));
-    let sync = |writer: &'a mut SegmentWriter| {
-        let done = &done;
-        let part = move || {
-            if let Err(error) = writer.sync(Purpose::Flush) {
-                *done.lock() = Err(error);
-            }
-        };
-        Box::new(part) as Box<dyn FnOnce() + Send + '_>
-    };
-    context.io.executor.fork_join_waits(writers.map(sync).collect());
-    done.into_inner()
+    let fork_join = |parts: Parts<'_>| context.io.executor.fork_join_waits(parts);
+    let sync = |writer: &mut SegmentWriter| writer.sync(Purpose::Flush);
+    side_by_side(writers.collect(), WAITS_MAX, &fork_join, &sync).map(drop)
 }
 
 #[cfg(any(test, feature = "sim"))]
