@@ -172,8 +172,10 @@ impl TableCache {
         };
         if at_hand.load().is_none() {
             at_hand.0.store(Arc::new(Some(reader.clone())));
-            // Whoever pushes it out after this look takes it away after this store (O3).
-            if self.cache.peek(&meta.file).is_none() {
+            // Whoever pushes it out after this look takes it away after this store (O3). The table
+            // may have been pushed out and opened again meanwhile: this reader must be that one.
+            let kept = self.cache.peek(&meta.file);
+            if !kept.is_some_and(|open| Arc::ptr_eq(&open.reader, &reader)) {
                 at_hand.take_away();
             }
         }
