@@ -6,8 +6,9 @@ STEPS=(
     harness fuzz_replay shuttle asan miri fuzz_build
 )
 
-# Those that build in folders of their own: they may run beside the others.
-BESIDE=(shuttle asan miri fuzz_build)
+# Those that build in folders of their own: two lanes that may run beside the others.
+BESIDE=(shuttle fuzz_build)
+BESIDE_TOO=(asan miri)
 
 # Seconds after which a step is left out, and says so: on a machine that is so slow all of it would
 # end by no result at all. The step by its name runs at any time.
