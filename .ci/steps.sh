@@ -8,7 +8,7 @@ STEPS=(
 
 # Those that build in folders of their own: two lanes that may run beside the others.
 BESIDE=(shuttle fuzz_build)
-BESIDE_TOO=(asan miri)
+BESIDE_TOO=(miri asan)
 
 # Seconds after which a step is left out, and says so: on a machine that is so slow all of it would
 # end by no result at all. The step by its name runs at any time.
