@@ -3,7 +3,7 @@
 
 STEPS=(
     toolchain fetch fmt clippy test doc examples demo io_uring
-    harness fuzz_replay shuttle asan miri fuzz_build
+    harness fuzz_replay shuttle miri asan fuzz_build
 )
 
 # Those that build in folders of their own: two lanes that may run beside the others.
