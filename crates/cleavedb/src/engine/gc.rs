@@ -112,6 +112,29 @@ struct Known {
     look: bool,
     /// Somebody asked for all that is worth it, up to this file.
     asked: Option<FileId>,
+    /// How often somebody asked, and had when the step in progress began: what it found before is
+    /// no answer to what was asked later.
+    asks: u64,
+    asks_seen: u64,
+}
+
+impl Known {
+    /// Asks for all that is worth it, up to this file or what others asked for. Returns which ask
+    /// this is.
+    fn ask(&mut self, newest: Option<FileId>) -> u64 {
+        self.refused.clear();
+        self.look = true;
+        self.asked = newest.or(self.asked);
+        self.asks += 1;
+        self.asks
+    }
+
+    /// Nothing is left to be done of what was asked for by then.
+    fn answer(&mut self, asks: u64) {
+        if self.asks == asks {
+            self.asked = None;
+        }
+    }
 }
 
 impl Collection {
@@ -167,6 +190,12 @@ impl Collection {
         }
     }
 
+    /// From here on all is looked at as it is now.
+    fn begin_step(&self) {
+        let mut known = self.state.lock();
+        known.asks_seen = known.asks;
+    }
+
     /// The next look is to be a thorough one.
     pub(crate) fn look_anew(&self) {
         self.state.lock().look = true;
@@ -219,6 +248,7 @@ impl Engine {
             return Ok(false);
         }
         self.health.check_writable()?;
+        self.gc.begin_step();
         if !matches!(self.strategy.collection(), Collects::Index(_)) {
             return self.rewrite_once();
         }
@@ -317,7 +347,9 @@ impl Engine {
             victims.retain(|&id| id <= newest);
         }
         if victims.is_empty() {
-            self.gc.state.lock().asked = None;
+            let mut known = self.gc.state.lock();
+            let seen = known.asks_seen;
+            known.answer(seen);
         } else if urgency >= Urgency::Urgent {
             mark!("gc_urgent");
         }

@@ -121,3 +121,26 @@ fn shuttle_what_is_rewritten_is_not_removed_before_the_map_knows() {
         world.close();
     });
 }
+
+/// A look at the files that began before somebody asked is no answer to that.
+#[test]
+fn shuttle_what_is_asked_for_amid_a_look_is_done() {
+    check("gc_asked", || {
+        // One open segment, so that a look amid the call finds nothing to collect.
+        let settings = Settings { strategy: Some(StrategyKind::Wisckey), ..settings() };
+        let (disk, widths) = (Arc::new(MemoryDisk::new()), widths());
+        let world = World::with(disk, Steps::Pool(1), "/db", settings, widths);
+        let options = KeyspaceOptions::new().separate_at(Some(8));
+        let apart = world.db.keyspace("apart", options).unwrap();
+        for (key, byte) in [(7, 7), (8, 8), (7, 17)] {
+            apart.put([key], long(byte)).unwrap();
+        }
+        world.db.reclaim(None, &mut |_| {}).unwrap();
+        let collection = world.db.stats().collection;
+        assert!(collection.records_moved > 0, "nothing was collected: {collection:?}");
+        assert!(apart.get([7]).unwrap().unwrap() == long(17));
+        assert!(apart.get([8]).unwrap().unwrap() == long(8));
+        drop(apart);
+        world.close();
+    });
+}

@@ -54,12 +54,7 @@ impl Engine {
             let large = view.values.large().next_back().map(|entry| entry.file.id());
             segment.max(large).max(container.map(|entry| entry.container.id()))
         };
-        {
-            let mut known = self.gc.state.lock();
-            known.refused.clear();
-            known.look = true;
-            known.asked = newest.or(known.asked);
-        }
+        let ask = self.gc.state.lock().ask(newest);
         self.schedule();
         let left =
             timeout.map(|limit| limit.saturating_sub(self.io.clock.now().saturating_sub(start)));
@@ -75,7 +70,7 @@ impl Engine {
             Err(error) if error.kind() == ErrorKind::Timeout => false,
             Err(error) => return Err(error),
         };
-        self.gc.state.lock().asked = None;
+        self.gc.state.lock().answer(ask);
         self.remove_obsolete();
         let refused = self.gc.state.lock().refused.values().next().cloned();
         refused.map_or(Ok(()), Err)?;
