@@ -142,27 +142,27 @@ step_fuzz_build() {
     note "$(grep -c '^\[\[bin\]\]' fuzz/Cargo.toml) targets compile"
 }
 
-# Address sanitizer over the engine's unit tests, on stable.
+# Address sanitizer over the engine's unit tests, on stable. Not optimised: half of the time to
+# compile.
 step_asan() {
     case $HOST in
         *-linux-gnu) ;;
         *) absent "no address sanitizer for $HOST"; return 0 ;;
     esac
-    # What repeats one path ten thousands of times: half of the time, and no memory that the other
-    # tests do not touch. The step "test" runs these.
+    # Unsafe code is in io and memory alone. What is left out goes over the simulated disk ten
+    # thousands of times, or over one structure of safe code: three quarters of the time, and no
+    # memory that the other tests do not touch. The step "test" runs it.
     local test repeated=() skipped=(
+        db::tests::collection db::tests::delta_reads db::tests::facts db::tests::flex_defects
+        db::tests::holes db::tests::large:: db::tests::novkv:: db::tests::novkv_faults
+        db::tests::relocation db::tests::reopen db::tests::space db::tests::unified
+        deltas::model index::flex index::lsm::tests manifest::tests::every_crash_state
+        values::drops values::locator::model values::locator::table::tests::it_grows
+        values::map::tests::what_snapshots_see values::rewrite values::strategy
         db::tests::wayfinder::keys_for_which_there_is_no_room_keep_their_handles
-        values::drops::run::tests::a_flipped_bit_is_refused_or_other_facts_in_order
-        values::drops::edit::tests::a_damaged_section_has_one_encoding_or_none
-        values::locator::model::every_guard_is_needed
-        values::locator::table::tests::it_grows_and_shrinks_and_nothing_is_lost_but_what_is_counted
-        index::flex::intervals::tests::kept::views_are_answered_with_what_they_hold
-        index::flex::space::tests::model::every_crash_state_has_all_that_was_committed
-        manifest::tests::every_crash_state_recovers_to_a_prefix
-        values::map::tests::what_snapshots_see_in_a_map_is_what_a_history_says
     )
     for test in "${skipped[@]}"; do repeated+=(--skip "$test"); done
-    RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address -Cdebuginfo=1" \
+    CARGO_PROFILE_DEV_OPT_LEVEL=0 RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" \
         logged cargo test --locked -p cleavedb --features planted --lib \
         --target "$HOST" --target-dir target/asan -- "${repeated[@]}"
     count_tests "$LOG"

@@ -1,36 +1,43 @@
 //! An allocator that counts, so that a memory budget can be held against what is really in use.
 //!
-//! The binary and the test of bounds name it as their global allocator. Thread-safe; counts are
-//! relaxed, so a peak may be off by what other threads allocate at that moment.
+//! The binary and the test of bounds name it as their global allocator. Thread-safe. The counts of
+//! a thread are exact; those of the process may be off by [`TOLD_BYTES`] for each thread that ever
+//! ran: were every allocation told at once, the harness would spend a tenth of its time on that.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
-static IN_USE: AtomicU64 = AtomicU64::new(0);
-static PEAK: AtomicU64 = AtomicU64::new(0);
+use mimalloc::MiMalloc;
+
+/// What a thread allocates or gives back before it tells so.
+pub const TOLD_BYTES: i64 = 16 << 10;
+
+// Signed: a thread may tell of what it freed before another one tells that it allocated it.
+static IN_USE: AtomicI64 = AtomicI64::new(0);
+static PEAK: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
     // Signed: a thread may free what another one allocated. Cells of numbers need no destructor,
     // so they can be reached while a thread ends.
     static IN_USE_HERE: Cell<i64> = const { Cell::new(0) };
     static PEAK_HERE: Cell<i64> = const { Cell::new(0) };
+    static TOLD_HERE: Cell<i64> = const { Cell::new(0) };
 }
 
-/// The system's allocator with a counter.
+/// The allocator of the other binaries, with a counter.
 pub struct Counting;
 
-fn grown(bytes: usize) {
-    let now = IN_USE.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
-    PEAK.fetch_max(now, Ordering::Relaxed);
-    let here = IN_USE_HERE.get() + bytes as i64;
+fn grown(bytes: i64) {
+    let here = IN_USE_HERE.get() + bytes;
     IN_USE_HERE.set(here);
     PEAK_HERE.set(PEAK_HERE.get().max(here));
-}
-
-fn shrunk(bytes: usize) {
-    IN_USE.fetch_sub(bytes as u64, Ordering::Relaxed);
-    IN_USE_HERE.set(IN_USE_HERE.get() - bytes as i64);
+    let untold = here - TOLD_HERE.get();
+    if untold.abs() >= TOLD_BYTES {
+        TOLD_HERE.set(here);
+        let now = IN_USE.fetch_add(untold, Ordering::Relaxed) + untold;
+        PEAK.fetch_max(now, Ordering::Relaxed);
+    }
 }
 
 /// Runs `work` and returns the most bytes that this thread had in use meanwhile beyond what it
@@ -61,43 +68,50 @@ impl Moment {
     }
 }
 
-// SAFETY: every method passes its arguments on to the system's allocator unchanged and returns what
-// that returns, so its guarantees hold; counting touches no memory of the caller.
+// SAFETY: every method passes its arguments on to one allocator unchanged and returns what that
+// returns, so its guarantees hold; counting touches no memory of the caller.
 #[expect(unsafe_code, reason = "a global allocator cannot be written without")]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        grown(layout.size());
-        // SAFETY: the caller keeps the contract of `alloc`, which is that of the system's.
-        unsafe { System.alloc(layout) }
+        grown(layout.size() as i64);
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same there.
+        unsafe { MiMalloc.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        shrunk(layout.size());
-        // SAFETY: `pointer` came from `System` with this layout, for all allocations do.
-        unsafe { System.dealloc(pointer, layout) }
+        grown(-(layout.size() as i64));
+        // SAFETY: `pointer` came from `MiMalloc` with this layout, for all allocations do.
+        unsafe { MiMalloc.dealloc(pointer, layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        grown(layout.size() as i64);
+        // SAFETY: as for `alloc`.
+        unsafe { MiMalloc.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        grown(bytes);
-        shrunk(layout.size());
+        // Both at once, as one that needs room for both would count.
+        grown(bytes as i64);
+        grown(-(layout.size() as i64));
         // SAFETY: as for `dealloc`; the caller guarantees that `bytes` is valid for the alignment.
-        unsafe { System.realloc(pointer, layout, bytes) }
+        unsafe { MiMalloc.realloc(pointer, layout, bytes) }
     }
 }
 
 /// Bytes in use now.
 #[must_use]
 pub fn in_use() -> u64 {
-    IN_USE.load(Ordering::Relaxed)
+    IN_USE.load(Ordering::Relaxed).max(0).unsigned_abs()
 }
 
 /// Starts a new peak from what is in use now.
 pub fn reset_peak() {
-    PEAK.store(in_use(), Ordering::Relaxed);
+    PEAK.store(IN_USE.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
 /// Most bytes in use since the last reset.
 #[must_use]
 pub fn peak() -> u64 {
-    PEAK.load(Ordering::Relaxed)
+    PEAK.load(Ordering::Relaxed).max(0).unsigned_abs()
 }

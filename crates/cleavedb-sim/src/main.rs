@@ -216,8 +216,8 @@ fn until(count: u64) -> Budget {
 }
 
 fn ci_on_simulated_disk() -> Check {
-    report("model", || family::model(&until(5_500_000)))?;
-    report("crash", || family::crash(&until(220_000)))?;
+    report("model", || family::model(&until(5_000_000)))?;
+    report("crash", || family::crash(&until(180_000)))?;
     report("small", || family::small(&until(50_000)))?;
     report("faults", || family::faults(&until(50_000), 1))?;
     report("damage", || family::damage(&until(200_000), 1))
