@@ -3,12 +3,13 @@
 
 STEPS=(
     toolchain fetch fmt clippy test doc examples demo io_uring
-    harness fuzz_replay shuttle miri asan fuzz_build
+    harness fuzz_replay asan shuttle miri fuzz_build
 )
 
-# Those that build in folders of their own: two lanes that may run beside the others.
+# Those that build in folders of their own and are on one core: two lanes that may run beside the
+# others. (The address sanitizer takes both cores, and would wait for Miri.)
 BESIDE=(shuttle fuzz_build)
-BESIDE_TOO=(miri asan)
+BESIDE_TOO=(miri)
 
 # Seconds after which a step is left out, and says so: on a machine that is so slow all of it would
 # end by no result at all. The step by its name runs at any time.
