@@ -112,9 +112,10 @@ struct Known {
     look: bool,
     /// Somebody asked for all that is worth it, up to this file.
     asked: Option<FileId>,
-    /// How often somebody asked, and had when the step in progress began: what it found before is
-    /// no answer to what was asked later.
+    /// How often somebody asked.
     asks: u64,
+    /// How often when the step in progress began: what it finds is no answer to what was asked
+    /// later.
     asks_seen: u64,
 }
 
