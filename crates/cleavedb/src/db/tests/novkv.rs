@@ -203,7 +203,7 @@ fn small_records_come_to_rest() {
 }
 
 /// What the timer does some times over, and what it has queued.
-fn let_time_pass(db: &Db) {
+pub(super) fn let_time_pass(db: &Db) {
     let engine = engine_of(db);
     for _ in 0..6 {
         let visible = engine.visible.load(Ordering::Acquire);

@@ -2,7 +2,7 @@
 //! comes back after a close, after a crash, and where its checkpoint is damaged.
 
 use super::collection::{Model, apart, assert_shows, assert_sound, key, put, value, widths};
-use super::novkv::{assert_no_stray, engine_of, files_of, try_open};
+use super::novkv::{assert_no_stray, engine_of, files_of, let_time_pass, try_open};
 use super::*;
 use crate::base::entry::Kind;
 use crate::base::widths::Widths;
@@ -278,6 +278,27 @@ fn keys_for_which_there_is_no_room_keep_their_handles() {
     db.close().unwrap();
     let db = open_with(&disk, small_budget());
     assert_finds_all(&bare(&db), &model);
+    assert_sound(&db);
+}
+
+/// No flush tells of the deaths of keys that have their handles in the index: compaction does, which
+/// somebody has to ask for once nothing is written any more.
+#[test]
+fn deleting_keys_for_which_there_was_no_room_gives_their_values_back() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    let keyspace = bare(&db);
+    let numbers = || 0..40_000;
+    numbers().for_each(|number| keyspace.put(key(number), value(number, 0)).unwrap());
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let full = db.stats().values.file_bytes;
+    let (_, separated) = entries(&db);
+    assert!(separated > 5000 && map(&db).keys > 5000, "{separated} and {:?}", map(&db));
+    numbers().for_each(|number| keyspace.delete(key(number)).unwrap());
+    let_time_pass(&db);
+    let rest = db.stats().values.file_bytes;
+    assert!(rest * 20 < full, "{rest} of {full}, {:?}", db.stats().collection);
     assert_sound(&db);
 }
 

@@ -17,7 +17,7 @@ use crate::engine::catalogue::KeyspaceState;
 use crate::engine::commit::{Task, Work};
 use crate::engine::gc::QUIET_PART;
 use crate::engine::gc::estimate::{DANGLING_PART, DeadTail, is_much};
-use crate::index::KeyRange;
+use crate::index::{IndexSpace, KeyRange};
 use crate::values::file_table::ValueFiles;
 use crate::values::strategy::Collects;
 use crate::values::strategy::space::{Space, Urgency, is_due};
@@ -114,7 +114,7 @@ impl Engine {
         let expected = &mut self.gc.state.lock().expected;
         let (max_before, died_before) = std::mem::replace(&mut expected.looked, (bytes_max, died));
         let met = max_before.saturating_sub(bytes_max);
-        if met >= least && self.locating.is_none() {
+        if met >= least && self.locating.is_none() && self.mapping.is_none() {
             let now = died.saturating_sub(died_before) as f64 / met as f64;
             expected.rate = now.clamp(RATE_MIN, 1.0);
         }
@@ -208,31 +208,24 @@ impl Engine {
     /// Bytes of records that entries above the last levels of the indexes may supersede.
     fn unknown_garbage_max(&self) -> u64 {
         let view = self.view.load();
-        let (mut above, mut entries) = (0_u64, 0_u64);
+        let (mut above, mut covered, mut entries) = (0_u64, 0_u64, 0_u64);
         for index in view.indexes.values() {
             let space = index.space();
-            above += space.covered_entries;
+            above += above_last_level(&space);
+            covered += space.covered_entries;
             entries += space.entries;
-            if self.mapping.is_some() {
-                // Flushes have told of the rest.
-                continue;
-            }
-            let last = space.levels.iter().rposition(|level| level.entries > 0);
-            above += space.levels.iter().take(last.unwrap_or(0)).map(|l| l.entries).sum::<u64>();
-            // Runs of level 0 may supersede each other; the oldest one supersedes nothing.
-            if let Some(level) = space.levels.first().filter(|level| level.files > 1)
-                && last == Some(0)
-            {
-                above += space.entries - space.entries / level.files as u64;
-            }
         }
+        let (refs, _) = view.values.all_refs();
+        // Flushes have told of what the map has. Keys for which it had no room stand in the index
+        // with their handles.
+        let above = if self.mapping.is_some() { above.min(refs) } else { above };
         let named = self.named_records(&view.values);
         if named.0 == 0 {
             return 0;
         }
         let mean_bytes = named.1 / named.0;
         let known = self.stale_entries(&view.values);
-        let unknown = above.min(entries).saturating_sub(known);
+        let unknown = above.saturating_add(covered).min(entries).saturating_sub(known);
         unknown.saturating_mul(mean_bytes).min(named.1)
     }
 
@@ -349,5 +342,18 @@ impl Engine {
         mark!("gc_open_segment_ended_for_facts");
         self.commit(Work::control(Task::RollValues))?;
         Ok(true)
+    }
+}
+
+/// Entries of an index that may supersede one below them.
+fn above_last_level(space: &IndexSpace) -> u64 {
+    let last = space.levels.iter().rposition(|level| level.entries > 0);
+    let above = space.levels.iter().take(last.unwrap_or(0)).map(|level| level.entries).sum();
+    // Runs of level 0 may supersede each other; the oldest one supersedes nothing.
+    match space.levels.first() {
+        Some(level) if level.files > 1 && last == Some(0) => {
+            space.entries - space.entries / level.files as u64
+        }
+        _ => above,
     }
 }
