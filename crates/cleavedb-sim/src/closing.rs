@@ -162,8 +162,9 @@ pub fn campaign(budget: &Budget) -> Check<Figures> {
     let mut newest = vec![0; WRITERS as usize];
     let mut total = Figures::default();
     while total.closings == 0 || !budget.is_spent() {
-        // The long values, in segments or each in a file of its own.
-        let is_large = total.closings % 3 == 1;
+        // The long values, in segments or each in a file of its own; not often, since a file system
+        // takes its time for inodes where thousands have just been deleted.
+        let is_large = total.closings % 8 == 1;
         form.widths.large_value_bytes = if is_large { LONG_BYTES as u64 - 1 } else { 8 << 20 };
         let name = format!("closing {} SEED={}", total.closings, budget.seed);
         let figures = guarded(&name, || round(&world, &form, &mut random, &mut newest));

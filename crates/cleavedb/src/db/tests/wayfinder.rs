@@ -20,6 +20,12 @@ fn open(disk: &MemoryDisk) -> Db {
     open_with(disk, small())
 }
 
+/// With segments for more keys than the map has room for.
+fn open_wide(disk: &MemoryDisk) -> Db {
+    let widths = Widths { locator_shard_bits: 1, value_segment_bytes: 32 << 10, ..widths() };
+    try_open(world(disk), small().strategy(StrategyKind::Wayfinder), widths).unwrap()
+}
+
 /// A keyspace without a merge operator, in which the map decides alone.
 fn bare(db: &Db) -> Keyspace {
     db.keyspace("bare", KeyspaceOptions::new().separate_at(Some(8))).unwrap()
@@ -255,8 +261,7 @@ fn what_a_range_delete_ends_in_replay_does_not_come_back_with_the_map() {
 #[test]
 fn keys_for_which_there_is_no_room_keep_their_handles() {
     let disk = MemoryDisk::new();
-    let small_budget = || small().memory_budget(1 << 20);
-    let db = open_with(&disk, small_budget());
+    let db = open_wide(&disk);
     let keyspace = bare(&db);
     let mut model = Model::new();
     for round in 0..3 {
@@ -276,7 +281,7 @@ fn keys_for_which_there_is_no_room_keep_their_handles() {
     assert_sound(&db);
     drop(keyspace);
     db.close().unwrap();
-    let db = open_with(&disk, small_budget());
+    let db = open_wide(&disk);
     assert_finds_all(&bare(&db), &model);
     assert_sound(&db);
 }
@@ -286,7 +291,7 @@ fn keys_for_which_there_is_no_room_keep_their_handles() {
 #[test]
 fn deleting_keys_for_which_there_was_no_room_gives_their_values_back() {
     let disk = MemoryDisk::new();
-    let db = open(&disk);
+    let db = open_wide(&disk);
     let keyspace = bare(&db);
     let numbers = || 0..40_000;
     numbers().for_each(|number| keyspace.put(key(number), value(number, 0)).unwrap());

@@ -90,7 +90,7 @@ fn a_stale_before_pointer_is_walked_from_and_mended() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 256 }))]
 
     #[test]
     fn holds_what_an_ordered_map_holds(

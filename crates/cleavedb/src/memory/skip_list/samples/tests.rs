@@ -32,7 +32,7 @@ fn shape(keyspace: u32, number: u64) -> Vec<u8> {
     }
 }
 
-const COUNT: u64 = if cfg!(miri) { 300 } else { 12_000 };
+const COUNT: u64 = if cfg!(miri) { 200 } else { 12_000 };
 
 #[test]
 fn searches_from_samples_end_where_all_others_do() {
@@ -113,7 +113,7 @@ fn where_many_nodes_have_come_since_the_search_begins_at_the_head() {
 #[test]
 fn many_threads_insert_while_arrays_are_made() {
     let list = SkipList::new();
-    let (threads, each) = if cfg!(miri) { (2, 100) } else { (4, 4000) };
+    let (threads, each) = if cfg!(miri) { (2, 60) } else { (4, 4000) };
     std::thread::scope(|scope| {
         for thread in 0..threads {
             let list = &list;
