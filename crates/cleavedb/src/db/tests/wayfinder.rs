@@ -286,7 +286,7 @@ fn keys_for_which_there_is_no_room_keep_their_handles() {
     assert_sound(&db);
 }
 
-/// No flush tells of the deaths of keys that have their handles in the index: compaction does, which
+/// No flush tells of the deaths of keys with their handles in the index: compaction does, which
 /// somebody has to ask for once nothing is written any more.
 #[test]
 fn deleting_keys_for_which_there_was_no_room_gives_their_values_back() {

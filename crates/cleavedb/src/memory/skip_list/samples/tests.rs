@@ -32,7 +32,7 @@ fn shape(keyspace: u32, number: u64) -> Vec<u8> {
     }
 }
 
-const COUNT: u64 = if cfg!(miri) { 200 } else { 12_000 };
+const COUNT: u64 = if cfg!(miri) { 300 } else { 12_000 };
 
 #[test]
 fn searches_from_samples_end_where_all_others_do() {
