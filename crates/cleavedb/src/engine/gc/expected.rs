@@ -107,6 +107,11 @@ impl Engine {
         Ok(true)
     }
 
+    /// Whether flushes tell of what they supersede.
+    fn is_told_by_flushes(&self) -> bool {
+        self.locating.is_some() || self.mapping.is_some()
+    }
+
     /// The share of what might be superseded that is. Compactions that nobody asked for tell of it,
     /// too: what was above the last level and is no more has been met.
     fn learn_rate(&self, bytes_max: u64, least: u64) -> f64 {
@@ -114,7 +119,7 @@ impl Engine {
         let expected = &mut self.gc.state.lock().expected;
         let (max_before, died_before) = std::mem::replace(&mut expected.looked, (bytes_max, died));
         let met = max_before.saturating_sub(bytes_max);
-        if met >= least && self.locating.is_none() && self.mapping.is_none() {
+        if met >= least && !self.is_told_by_flushes() {
             let now = died.saturating_sub(died_before) as f64 / met as f64;
             expected.rate = now.clamp(RATE_MIN, 1.0);
         }
@@ -127,12 +132,11 @@ impl Engine {
     /// lives then, so that a load of new keys has few of them.
     fn might_pass_bound(&self, bytes_max: u64, space: &Space) -> bool {
         let in_vain = self.gc.state.lock().expected.in_vain_bytes;
-        let is_told_by_flushes = self.locating.is_some() || self.mapping.is_some();
         let worst = space.expecting(bytes_max);
         // What a compaction leaves where it is, is no reason for another one.
         let half = (worst.live_bytes / 2).max(in_vain.saturating_add(in_vain / 4));
         let least = in_vain.saturating_mul(2).min(half);
-        !is_told_by_flushes
+        !self.is_told_by_flushes()
             && bytes_max >= least
             && bytes_max > 0
             && worst.urgency(&self.space_limits()) == Urgency::Paced
@@ -276,7 +280,7 @@ impl Engine {
     /// collected before it, but room has to be made for what will be garbage then.
     pub(super) fn unflushed_garbage(&self) -> u64 {
         // Elsewhere no flush tells of it.
-        if self.locating.is_none() && self.mapping.is_none() {
+        if !self.is_told_by_flushes() {
             return 0;
         }
         let share = self.superseding_share().unwrap_or(0.0);
