@@ -5,14 +5,14 @@ use std::time::Duration;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::marks::mark;
 use crate::base::sync::Arc;
-use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use crate::engine::Engine;
 use crate::engine::pacing::{DELAY_MAX, Pace, Pressure, Reason, pace};
 
 /// Shortest sleep. Systems sleep 50 us and more however little is asked for, and a write's delay is
 /// often far below one: slept singly, such delays would hold writers back hundreds of times as much
-/// as was decided.
-const SLEEP_MIN: Duration = Duration::from_millis(1);
+/// as was decided. Longer ones, fewer, would be felt more.
+const SLEEP_MIN: Duration = Duration::from_micros(250);
 
 /// The pressure of this moment, readable without a lock on every write.
 #[derive(Debug, Default)]
@@ -22,26 +22,34 @@ pub(crate) struct PressureGauge {
     pending_bytes: AtomicU64,
     /// Garbage in value files, in percent of what is allowed.
     value_garbage: AtomicU64,
-    /// Nanoseconds of delay that writers owe and nobody has slept yet.
-    owed_nanos: AtomicU64,
+    /// Nanoseconds of delay that writers owe and nobody has slept yet; below zero where sleeps
+    /// took longer than was asked for.
+    owed_nanos: AtomicI64,
 }
 
 impl PressureGauge {
     /// Takes in a writer's delay. What it has to sleep now, if that is worth a sleep: what writers
     /// before it still owed with it.
     fn owe(&self, delay: Duration) -> Option<Duration> {
-        let nanos = delay.as_nanos() as u64;
+        let nanos = delay.as_nanos() as i64;
         let owed = self.owed_nanos.fetch_add(nanos, Ordering::Relaxed) + nanos;
-        if Duration::from_nanos(owed) < SLEEP_MIN {
+        if owed < SLEEP_MIN.as_nanos() as i64 {
             return None;
         }
         // Another writer may have taken it meanwhile.
-        let owed = Duration::from_nanos(self.owed_nanos.swap(0, Ordering::Relaxed));
-        let rest = owed.saturating_sub(DELAY_MAX);
-        if !rest.is_zero() {
-            self.owed_nanos.fetch_add(rest.as_nanos() as u64, Ordering::Relaxed);
+        let owed = self.owed_nanos.swap(0, Ordering::Relaxed);
+        let due = owed.clamp(0, DELAY_MAX.as_nanos() as i64);
+        if owed != due {
+            self.owed_nanos.fetch_add(owed - due, Ordering::Relaxed);
         }
-        Some(owed - rest).filter(|due| !due.is_zero())
+        Some(Duration::from_nanos(due as u64)).filter(|due| !due.is_zero())
+    }
+
+    /// A sleep has taken so much longer than was due. A machine that was asleep itself gives away
+    /// no more than one delay.
+    fn overslept(&self, excess: Duration) {
+        let excess = excess.min(DELAY_MAX).as_nanos() as i64;
+        self.owed_nanos.fetch_sub(excess, Ordering::Relaxed);
     }
 
     /// Notes the garbage in value files, as a share of what is allowed.
@@ -90,8 +98,11 @@ impl Engine {
             Pace::Free => Ok(()),
             Pace::Delay(delay, reason) => {
                 if let Some(due) = self.pressure.owe(delay) {
+                    let start = self.io.clock.now();
                     self.io.clock.sleep(due);
-                    self.metrics.stalled(reason, due);
+                    let slept = self.io.clock.now().saturating_sub(start);
+                    self.pressure.overslept(slept.saturating_sub(due));
+                    self.metrics.stalled(reason, slept);
                 }
                 Ok(())
             }

@@ -10,6 +10,9 @@ const SHARE_MIN: f64 = 1.0 / 16.0;
 /// What it is before anything is known.
 const SHARE_FIRST: f64 = 0.5;
 
+/// The bits of a share before the first flush.
+const UNKNOWN: u64 = 0;
+
 /// Of the separated records that flushes write, the share that supersede others or are superseded
 /// in their memtable; of the latest flush one half, of the one before a quarter, and so on.
 pub(crate) struct SupersedingShare(AtomicU64);
@@ -17,12 +20,17 @@ pub(crate) struct SupersedingShare(AtomicU64);
 impl SupersedingShare {
     /// Before the first flush.
     pub(crate) fn new() -> Self {
-        Self(AtomicU64::new(SHARE_FIRST.to_bits()))
+        Self(AtomicU64::new(UNKNOWN))
     }
 
     /// The share, [`SHARE_MIN`] to 1.
     pub(crate) fn get(&self) -> f64 {
-        f64::from_bits(self.0.load(Ordering::Acquire))
+        self.known().unwrap_or(SHARE_FIRST)
+    }
+
+    fn known(&self) -> Option<f64> {
+        let bits = self.0.load(Ordering::Acquire);
+        (bits != UNKNOWN).then(|| f64::from_bits(bits))
     }
 
     /// A flush met so many separated records, and by it so many were superseded. One flush at a
@@ -31,9 +39,15 @@ impl SupersedingShare {
         if separated == 0 {
             return;
         }
-        let now = (superseded as f64 / separated as f64).clamp(SHARE_MIN, 1.0);
-        self.0.store(f64::midpoint(self.get(), now).to_bits(), Ordering::Release);
+        let now = share_of(superseded, separated);
+        let share = self.known().map_or(now, |before| f64::midpoint(before, now));
+        self.0.store(share.to_bits(), Ordering::Release);
     }
+}
+
+/// The share that so many superseded records are, within its bounds.
+pub(crate) fn share_of(superseded: u64, separated: u64) -> f64 {
+    (superseded as f64 / separated.max(1) as f64).clamp(SHARE_MIN, 1.0)
 }
 
 #[cfg(all(test, not(shuttle)))]

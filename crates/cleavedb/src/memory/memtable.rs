@@ -49,6 +49,9 @@ struct Counts {
     first_seq: AtomicU64,
     /// Largest seq inserted.
     last_seq: AtomicU64,
+    /// Puts of separated values, and how many of them a newer entry here supersedes.
+    separated: AtomicU64,
+    superseded: AtomicU64,
     /// Whether there is a merge operand.
     has_operands: AtomicBool,
 }
@@ -80,6 +83,8 @@ impl Memtable {
                 user_bytes: AtomicU64::new(0),
                 first_seq: AtomicU64::new(u64::MAX),
                 last_seq: AtomicU64::new(0),
+                separated: AtomicU64::new(0),
+                superseded: AtomicU64::new(0),
                 has_operands: AtomicBool::new(false),
             }),
         })
@@ -123,7 +128,13 @@ impl Memtable {
             return None;
         };
         self.counts.note(seq, key.len() + value.len());
+        if kind == Kind::PutSeparated {
+            self.counts.separated.fetch_add(1, Ordering::Relaxed);
+        }
         let older = after.filter(|node| node.keyspace() == keyspace.0 && node.key() == key)?;
+        if older.kind() == Kind::PutSeparated {
+            self.counts.superseded.fetch_add(1, Ordering::Relaxed);
+        }
         Some((older.kind(), older.value()))
     }
 
@@ -268,6 +279,13 @@ impl Memtable {
     /// Number of entries, range deletes included.
     pub(crate) fn entries(&self) -> u64 {
         self.counts.entries.load(Ordering::Relaxed)
+    }
+
+    /// Puts of separated values, and how many of them a newer entry of the key, no range delete,
+    /// supersedes here, but for those that came in after the newer one.
+    pub(crate) fn separated(&self) -> (u64, u64) {
+        let counts = &self.counts;
+        (counts.separated.load(Ordering::Relaxed), counts.superseded.load(Ordering::Relaxed))
     }
 
     /// Whether there are range deletes in it.

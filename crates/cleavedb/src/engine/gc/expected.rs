@@ -17,6 +17,7 @@ use crate::engine::catalogue::KeyspaceState;
 use crate::engine::commit::{Task, Work};
 use crate::engine::gc::QUIET_PART;
 use crate::engine::gc::estimate::{DANGLING_PART, DeadTail, is_much};
+use crate::engine::superseding::share_of;
 use crate::index::{IndexSpace, KeyRange};
 use crate::values::file_table::ValueFiles;
 use crate::values::strategy::Collects;
@@ -292,13 +293,31 @@ impl Engine {
         (unflushed as f64 * share) as u64
     }
 
-    /// The share of what is not flushed that is taken to supersede others, as the last flushes or
-    /// compactions told; `None` where garbage is known by asking, not by being told.
+    /// The share of what is not flushed that is taken to supersede others, as memtables, the last
+    /// flushes or compactions told; `None` where garbage is known by asking, not by being told.
     pub(super) fn superseding_share(&self) -> Option<f64> {
         let is_told = !matches!(self.strategy.collection(), Collects::Index(_));
         let of_flushes = (self.locating.as_ref().map(|locating| locating.superseding.get()))
             .or_else(|| self.mapping.as_ref().map(|mapping| mapping.superseding.get()));
-        is_told.then(|| of_flushes.unwrap_or_else(|| self.gc.state.lock().expected.rate))
+        let learned = || of_flushes.unwrap_or_else(|| self.gc.state.lock().expected.rate);
+        is_told.then(|| self.superseding_share_at_first().unwrap_or_else(learned))
+    }
+
+    /// That share where the indexes are empty yet: it is in the memtables that a first load is of
+    /// new keys. Of keys chosen at random a memtable supersedes as many in each one before it as in
+    /// itself, twice over.
+    fn superseding_share_at_first(&self) -> Option<f64> {
+        let view = self.view.load();
+        let is_first = view.indexes.values().all(|index| index.space().entries == 0);
+        if !is_first || view.memtables().any(|memtable| memtable.has_range_deletes()) {
+            return None;
+        }
+        let counts = view.memtables().map(|memtable| memtable.separated());
+        let (mut separated, mut superseded, mut memtables) = (0, 0, 0);
+        for (all, old) in counts.filter(|&(all, _)| all > 0) {
+            (separated, superseded, memtables) = (separated + all, superseded + old, memtables + 1);
+        }
+        Some(share_of(superseded * memtables, separated))
     }
 
     /// Log bytes that are not flushed at which a memtable is frozen.

@@ -8,12 +8,12 @@ const MICROSECOND: Duration = Duration::from_micros(1);
 fn short_delays_are_saved_up_and_slept_together() {
     let gauge = PressureGauge::default();
     let mut slept = Vec::new();
-    for write in 1..=5_000 {
+    for write in 1..=1_250 {
         if let Some(due) = gauge.owe(MICROSECOND) {
             slept.push((write, due));
         }
     }
-    let expected: Vec<_> = (1..=5).map(|n| (n * 1_000, Duration::from_millis(1))).collect();
+    let expected: Vec<_> = (1..=5).map(|n| (n * 250, SLEEP_MIN)).collect();
     assert_eq!(slept, expected);
 }
 
@@ -21,10 +21,22 @@ fn short_delays_are_saved_up_and_slept_together() {
 fn no_sleep_is_longer_than_the_longest_delay_and_the_rest_is_owed_on() {
     let gauge = PressureGauge::default();
     assert_eq!(gauge.owe(DELAY_MAX), Some(DELAY_MAX));
-    assert_eq!(gauge.owe(MICROSECOND * 900), None);
+    assert_eq!(gauge.owe(MICROSECOND * 200), None);
     assert_eq!(gauge.owe(DELAY_MAX), Some(DELAY_MAX));
-    assert_eq!(gauge.owe(MICROSECOND * 100), Some(SLEEP_MIN), "900 us were left");
+    assert_eq!(gauge.owe(MICROSECOND * 50), Some(SLEEP_MIN), "200 us were left");
     assert_eq!(gauge.owe(Duration::ZERO), None);
+}
+
+#[test]
+fn what_was_slept_too_long_is_not_owed_again() {
+    let gauge = PressureGauge::default();
+    assert_eq!(gauge.owe(SLEEP_MIN), Some(SLEEP_MIN));
+    gauge.overslept(MICROSECOND * 60);
+    assert_eq!(gauge.owe(SLEEP_MIN), None);
+    assert_eq!(gauge.owe(MICROSECOND * 60), Some(SLEEP_MIN));
+    gauge.overslept(Duration::from_secs(3600));
+    assert_eq!(gauge.owe(DELAY_MAX), None);
+    assert_eq!(gauge.owe(SLEEP_MIN), Some(SLEEP_MIN), "an hour counts as the longest delay");
 }
 
 #[test]
@@ -36,7 +48,7 @@ fn what_many_writers_owe_is_slept_once() {
         writers.into_iter().map(|writer| writer.join().unwrap()).sum()
     });
     let owed = MICROSECOND * 3 * 40_000;
-    let rest = Duration::from_nanos(gauge.owed_nanos.load(Ordering::Relaxed));
+    let rest = Duration::from_nanos(gauge.owed_nanos.load(Ordering::Relaxed) as u64);
     assert_eq!(slept + rest, owed);
     assert!(rest < SLEEP_MIN, "{rest:?}");
 }

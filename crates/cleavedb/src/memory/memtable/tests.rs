@@ -143,6 +143,22 @@ fn a_cursor_outlives_the_owners_handle() {
 }
 
 #[test]
+fn separated_puts_are_counted_and_what_supersedes_them() {
+    let memtable = Memtable::new(1, MEMTABLE_BYTES);
+    let insert = |key: &[u8], seq, kind| memtable.insert(KeyspaceId(1), key, seq, kind, b"v");
+    insert(b"a", 1, Kind::PutSeparated);
+    insert(b"b", 2, Kind::Put);
+    assert_eq!(memtable.separated(), (1, 0));
+    insert(b"b", 3, Kind::PutSeparated);
+    assert_eq!(memtable.separated(), (2, 0), "what it supersedes was not separated");
+    insert(b"a", 4, Kind::PutSeparated);
+    insert(b"b", 5, Kind::Delete);
+    assert_eq!(memtable.separated(), (3, 2));
+    memtable.insert(KeyspaceId(2), b"a", 6, Kind::PutSeparated, b"v");
+    assert_eq!(memtable.separated(), (4, 2), "the key of another keyspace");
+}
+
+#[test]
 fn memory_of_range_deletes_is_counted() {
     let memtable = Memtable::new(1, MEMTABLE_BYTES);
     let before = memtable.memory_bytes();
