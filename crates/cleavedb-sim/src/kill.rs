@@ -155,7 +155,13 @@ impl Killer {
         if let Some(at) = dies_at {
             command.arg("--dies-at").arg(at.to_string());
         }
-        command.stdout(Stdio::piped()).stderr(Stdio::null()).stdin(Stdio::null()).spawn()
+        let said = std::fs::File::create(self.said_path())?;
+        command.stdout(Stdio::piped()).stderr(said).stdin(Stdio::null()).spawn()
+    }
+
+    /// Where a child's errors go.
+    fn said_path(&self) -> std::path::PathBuf {
+        self.directory.path().join("said")
     }
 
     /// One child, one kill, one look.
@@ -181,7 +187,9 @@ impl Killer {
         if let Some(code) = status.code()
             && code != 0
         {
-            return Err(Violation(format!("the child failed with exit code {code}, seed {seed}")));
+            let said = std::fs::read_to_string(self.said_path()).map_err(fails)?;
+            let message = format!("the child failed with exit code {code}, seed {seed}: {said}");
+            return Err(Violation(message));
         }
         let acknowledged = reported.len().saturating_sub(1);
         self.figures.commits += acknowledged as u64;
