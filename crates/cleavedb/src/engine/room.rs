@@ -46,10 +46,14 @@ impl PressureGauge {
     }
 
     /// A sleep has taken so much longer than was due. A machine that was asleep itself gives away
-    /// no more than one delay.
+    /// no more than one delay, however many writers slept.
     fn overslept(&self, excess: Duration) {
+        let most = DELAY_MAX.as_nanos() as i64;
         let excess = excess.min(DELAY_MAX).as_nanos() as i64;
-        self.owed_nanos.fetch_sub(excess, Ordering::Relaxed);
+        let lowered = |owed: i64| Some((owed - excess).max(-most).min(owed));
+        let relaxed = Ordering::Relaxed;
+        // Never fails: there is always a new value.
+        let _ = self.owed_nanos.fetch_update(relaxed, relaxed, lowered);
     }
 
     /// Notes the garbage in value files, as a share of what is allowed.
