@@ -1,5 +1,6 @@
-//! Commit: a leader takes the queue, writes one group with one call, hands leadership on, and
-//! only then inserts into the memtable, so that the next group is written meanwhile.
+//! Commit: a leader takes the queue, waits for its turn, hands leadership on and writes one group
+//! with one call, while the next leader encodes another (`turn`); only then it inserts into the
+//! memtable, so that the next group is written meanwhile.
 //!
 //! Invariants: M1 seqs are contiguous in log order; a group that failed before it was logged takes
 //! none. M2 visibility advances in seq order and never goes back: a group publishes when its
@@ -12,19 +13,19 @@
 
 use std::time::Duration;
 
-use crate::base::entry::{FileId, Kind, SEQ_MAX, Seq};
-use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::entry::{FileId, Kind, Seq};
+use crate::base::error::{Error, Result};
+use crate::base::sync::atomic::AtomicU64;
 use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::conditional::{Condition, Members};
-use crate::engine::lane::{Group, GroupPlace, LaneId};
+use crate::engine::lane::GroupPlace;
 use crate::engine::large::LargePut;
 use crate::engine::metrics::Operation;
 use crate::engine::pacing::Reason;
 use crate::io::Purpose;
 use crate::log::batch::{BatchReader, Record, Separated};
-use crate::log::format::{FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FrameRef};
+use crate::log::format::{FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES};
 use crate::log::separated::Slot;
 use crate::memory::memtable::Memtable;
 use crate::values::handle::Handle;
@@ -32,11 +33,15 @@ use crate::values::reader::Wanted;
 use carry::{Carrying, NewVersion};
 use publication::Publication;
 use queue::{DONE, Follower, Place, Queue, TRY};
+#[cfg(test)]
+pub(crate) use turn::StopIfUnwound;
+use turn::Turn;
 
 pub(crate) mod carry;
 mod publication;
 mod queue;
 mod signal;
+mod turn;
 
 /// What a caller wants done under commit leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +130,7 @@ pub(crate) struct CommitQueue {
     /// Last seq given out; written by leaders only.
     pub(crate) allocated: AtomicU64,
     publication: Publication,
+    turn: Turn,
     /// Of the value cache.
     carrying: Carrying,
 }
@@ -173,9 +179,9 @@ impl Engine {
 
     /// Leads one group: logs it, hands leadership on, inserts, publishes, wakes the followers.
     fn lead(self: &Arc<Self>, mut own: Work) -> Result<()> {
-        let followers = self.commits.queue.lock().gather(&own);
-        let logged = self.log_group(&mut own, &followers);
-        self.hand_over();
+        let mut followers = Vec::new();
+        self.commits.queue.lock().gather(&own, &mut followers);
+        let logged = self.log_group(&mut own, &mut followers);
         let outcome = match logged {
             Ok(Some(logged)) => {
                 let inserted = self.insert_group(&own, &followers, &logged);
@@ -202,127 +208,6 @@ impl Engine {
         if let Some(first) = first {
             first.signal.wake();
         }
-    }
-
-    /// Does what a control task asks for; false where there is something to write.
-    fn run_control_task(self: &Arc<Self>, own: &Work) -> Result<bool> {
-        match own.task {
-            Task::Write => return Ok(false),
-            Task::Freeze => self.freeze_active()?,
-            Task::Roll => self.roll_lanes()?,
-            Task::RollValues => self.roll_lane(LaneId::Values)?,
-            Task::Seal => self.seal_last_segment()?,
-        }
-        let afterwards = own.extra.as_ref().and_then(|extra| extra.afterwards.as_ref());
-        afterwards.map_or(Ok(true), |then| then(self).map(|()| true))
-    }
-
-    /// The leader's part under leadership. `None`: a control task, nothing to insert.
-    fn log_group(
-        self: &Arc<Self>,
-        own: &mut Work,
-        followers: &[Follower],
-    ) -> Result<Option<Logged>> {
-        self.health.check_writable()?;
-        if self.sealed.load(Ordering::Acquire) {
-            return Err(Error::new(ErrorKind::Closed, "the database is being closed"));
-        }
-        if self.run_control_task(own)? {
-            return Ok(None);
-        }
-        self.check_conditions(own)?;
-        let own = &*own;
-        let frees_space = own.frees_space && followers.iter().all(|f| f.work.frees_space);
-        self.check_space(frees_space)?;
-        let lane = members(own, followers).find_map(Work::lane);
-        self.make_place(lane.unwrap_or(LaneId::Journal))?;
-        let base_seq = self.commits.allocated.load(Ordering::Relaxed) + 1;
-        let mut next_seq = base_seq;
-        let mut sync = own.sync;
-        let mut user_bytes = own.user_bytes;
-        let mut frames = Vec::with_capacity(1 + followers.len());
-        let mut slots = Vec::new();
-        for work in members(own, followers) {
-            // An empty batch only asks for durability.
-            if work.count > 0 {
-                let (count, payload) = (work.count, work.payload.as_slice());
-                work.large().iter().for_each(|put| put.begin(next_seq));
-                frames.push(FrameRef { base_seq: next_seq, count, payload });
-                if lane == Some(LaneId::Values) {
-                    slots.push(work.slots.as_slice());
-                }
-                next_seq += u64::from(count);
-            }
-        }
-        for follower in followers {
-            sync |= follower.work.sync;
-            user_bytes += follower.work.user_bytes;
-        }
-        let last_seq = next_seq - 1;
-        if last_seq > SEQ_MAX {
-            // At a million operations a second that takes two thousand years.
-            return Err(Error::corruption("the sequence numbers are used up"));
-        }
-        let purpose = own.extra.as_ref().and_then(|extra| extra.purpose);
-        let group = Group { frames: &frames, slots: &slots, last_seq, purpose };
-        let place = match lane {
-            Some(lane) => self.append_group(lane, &group, frees_space),
-            None => Ok(None),
-        };
-        let large = members(own, followers).flat_map(Work::large);
-        let large_bytes: u64 = large.map(|put| put.end(place.is_ok())).sum();
-        let place = place?;
-        self.logs.add_bytes(large_bytes);
-        self.commits.allocated.store(last_seq, Ordering::Release);
-        if sync {
-            self.sync_group(frames.is_empty())?;
-        }
-        self.metrics.user_bytes.fetch_add(user_bytes, Ordering::Relaxed);
-        self.metrics.commits.fetch_add(frames.len() as u64, Ordering::Relaxed);
-        self.metrics.commit_groups.fetch_add(1, Ordering::Relaxed);
-        let memtable = Arc::clone(&self.view.load().active);
-        Ok(Some(Logged { base_seq, last_seq, memtable, place }))
-    }
-
-    /// Makes durable what has been logged; where the group logged nothing, says so in the log.
-    fn sync_group(&self, is_empty: bool) -> Result<()> {
-        let start = self.io.clock.now();
-        self.sync_logs()?;
-        let waited = self.io.clock.now().saturating_sub(start);
-        self.metrics.stalled(Reason::JournalSync, waited);
-        if is_empty { self.append_watermark() } else { Ok(()) }
-    }
-
-    /// The leader's look at what must hold for its own work, when every earlier write is visible.
-    fn check_conditions(&self, own: &mut Work) -> Result<()> {
-        if !own.is_conditional() {
-            return Ok(());
-        }
-        self.wait_turn(self.commits.allocated.load(Ordering::Relaxed));
-        if let Some(condition) = own.extra.as_ref().and_then(|extra| extra.condition.as_ref()) {
-            condition.check(self)?;
-        }
-        Members::take_out(own, self)
-    }
-
-    /// Freezes the memtable or rolls the lane where either is full.
-    fn make_place(self: &Arc<Self>, lane: LaneId) -> Result<()> {
-        let view = self.view.load();
-        let full = view.active.memory_bytes() >= self.widths.memtable_bytes
-            || self.logs.unflushed_bytes() >= self.unflushed_bytes_max();
-        if full && view.frozen.len() < self.widths.frozen_memtables_max {
-            drop(view);
-            let start = self.io.clock.now();
-            self.freeze_active()?;
-            let waited = self.io.clock.now().saturating_sub(start);
-            self.metrics.stalled(Reason::Freeze, waited);
-        }
-        let is_full = self.lane(lane).segment_bytes() >= self.segment_bytes_max(lane);
-        if is_full || !self.lane(lane).is_open() {
-            self.roll_lane(lane)?;
-        }
-        self.prepare_next_segment(lane);
-        Ok(())
     }
 
     /// Inserts every record of a group; record `i` of a batch has its base seq plus `i`.

@@ -1,8 +1,9 @@
 //! A lane of the log: its open segment, its sealed segments, and what of it is not synced yet.
 //!
-//! Invariants: J1 only the commit leader appends, rolls or seals. J3 the manifest names every
-//! segment before a frame in it is acknowledged, so a vanished segment is noticed. J5 a segment is
-//! sealed only after both lanes were synced, so that no gap of seqs lies below a sealed segment.
+//! Invariants: J1 only who has the turn to write (`commit::turn`) appends, rolls or seals. J3 the
+//! manifest names every segment before a frame in it is acknowledged, so a vanished segment is
+//! noticed. J5 a segment is sealed only after both lanes were synced, so that no gap of seqs lies
+//! below a sealed segment.
 //! (`logs` states what holds of both lanes together.)
 
 use std::collections::VecDeque;
@@ -17,6 +18,7 @@ use crate::engine::Engine;
 use crate::io::{DiskFile, Purpose};
 use crate::log::footer::Line;
 use crate::log::format::{SEGMENT_HEADER_BYTES, Sealed};
+use crate::log::group::Spot;
 use crate::log::writer::AppendError;
 use crate::values::edit::SealedValues;
 
@@ -148,6 +150,11 @@ impl Lane {
         self.writer.lock().is_some()
     }
 
+    /// Where the next group goes.
+    pub(crate) fn spot(&self) -> Result<Spot> {
+        self.writer.lock().as_ref().map(OpenSegment::spot).ok_or_else(no_segment)
+    }
+
     /// Whether anything was appended that no sync has covered.
     pub(super) fn is_unsynced(&self) -> bool {
         self.tail.lock().unsynced
@@ -241,21 +248,22 @@ impl Engine {
         }
     }
 
-    /// Appends one group under leadership; of the value lane also where it stands. On error nothing
-    /// was appended, or the database stops. A group of deletes that meets a full disk goes on in
-    /// the reserve.
+    /// Appends one group in its turn; of the value lane, for which `encoded` is what it is at the
+    /// lane's spot, also where it stands. On error nothing was appended, or the database stops. A
+    /// group of deletes that meets a full disk goes on in the reserve.
     pub(crate) fn append_group(
         self: &Arc<Self>,
         id: LaneId,
         group: &Group<'_>,
+        encoded: &mut Vec<u8>,
         frees_space: bool,
     ) -> Result<Option<GroupPlace>> {
         let had_reserve = !self.reserve.is_given_up();
-        let outcome = self.append_to_lane(id, group);
+        let outcome = self.append_to_lane(id, group, encoded);
         let given_up = had_reserve && self.reserve.is_given_up();
         match outcome {
             Err(error) if error.kind() == ErrorKind::NoSpace && frees_space && given_up => {
-                self.append_to_lane(id, group)
+                self.append_to_lane(id, group, encoded)
             }
             outcome => outcome,
         }
@@ -265,6 +273,7 @@ impl Engine {
         self: &Arc<Self>,
         id: LaneId,
         group: &Group<'_>,
+        encoded: &mut Vec<u8>,
     ) -> Result<Option<GroupPlace>> {
         let lane = self.lane(id);
         if id == LaneId::Journal && !self.widths.journaled {
@@ -275,7 +284,7 @@ impl Engine {
         let mut guard = lane.writer.lock();
         let open = guard.as_mut().ok_or_else(no_segment)?;
         let before = open.writer.bytes();
-        let place = match open.append(group, durable, &self.value_tail) {
+        let place = match open.append(group, encoded, durable, &self.value_tail) {
             Ok(place) => place,
             Err(AppendError::Recoverable(error)) => {
                 drop(guard);
@@ -289,7 +298,7 @@ impl Engine {
             }
         };
         let after = open.writer.bytes();
-        lane.held_bytes.store(open.memory_bytes(), Ordering::Relaxed);
+        lane.held_bytes.store(open.memory_bytes() + encoded.capacity() as u64, Ordering::Relaxed);
         drop(guard);
         lane.appended(group.last_seq, after);
         self.logs.set_appended(group.last_seq, after - before);

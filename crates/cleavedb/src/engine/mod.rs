@@ -1,9 +1,9 @@
 //! The steps: write, flush, compact, read, recover, and the background scheduler. They meet only
 //! in the shared state.
 //!
-//! Lock order, outer to inner: `creating` > commit leadership > `logs.syncing` > `manifest` >
-//! `catalogue` > an index's own > `publish` > a lane's `writer` and `tail`, `logs.reach`,
-//! `snapshots`, what garbage collection knows.
+//! Lock order, outer to inner: `creating` > commit leadership > the turn to write >
+//! `logs.syncing` > `manifest` > `catalogue` > an index's own > `publish` > a lane's `writer` and
+//! `tail`, `logs.reach`, `snapshots`, what garbage collection knows.
 //! Nothing here holds a lock while it runs user code.
 
 pub(crate) mod background;

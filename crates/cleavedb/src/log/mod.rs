@@ -9,6 +9,7 @@ pub(crate) mod chain;
 pub(crate) mod dump;
 pub(crate) mod footer;
 pub(crate) mod format;
+pub(crate) mod group;
 pub(crate) mod punched;
 pub(crate) mod reader;
 pub(crate) mod rewrite;

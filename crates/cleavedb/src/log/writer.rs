@@ -23,13 +23,14 @@ use crate::io::meter::Meter;
 use crate::io::{DiskFile, Io, Purpose};
 use crate::log::format::{
     FrameKind, FrameRef, SEGMENT_HEADER_BYTES, Sealed, SegmentHeader, encode_frame,
-    encode_frame_with,
 };
+use crate::log::group::Spot;
+#[cfg(any(test, feature = "sim"))]
+use crate::log::group::{ValueFrame, encode_values};
 use crate::log::rewrite::cut_tail;
-use crate::log::separated::{self, Binding, Slot};
 
 /// Capacity of the encoding buffer that is kept between groups; a larger one is given back.
-const BUFFER_BYTES_KEPT: usize = 1 << 20;
+pub(crate) const BUFFER_BYTES_KEPT: usize = 1 << 20;
 /// Times that a write which took less than all of it is tried again.
 const SHORT_WRITES_MAX: u32 = 3;
 
@@ -144,15 +145,6 @@ impl BlankSegment {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
-}
-
-/// One frame of the value lane to append.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ValueFrame<'a> {
-    /// The frame; its separated records have neither seq nor place yet.
-    pub(crate) frame: FrameRef<'a>,
-    /// These records.
-    pub(crate) slots: &'a [Slot],
 }
 
 /// Appends frames to one segment.
@@ -299,28 +291,25 @@ impl SegmentWriter {
         self.append(FrameKind::Synced, &[frame], durable_seq)
     }
 
-    /// Appends a group of frames of the value lane with one write; their separated records learn
-    /// seq and place on the way. `buffer` is cleared first and afterwards holds what was written,
-    /// from [`FrameRange::start`] on, for the lane's tail buffer.
+    /// Appends a group of frames of the value lane, encoded for [`SegmentWriter::spot`], with one
+    /// write.
+    pub(crate) fn append_encoded(&mut self, bytes: &[u8]) -> Result<FrameRange, AppendError> {
+        self.check_unbroken()?;
+        self.write(bytes)
+    }
+
+    /// Encodes and appends such a group. `buffer` afterwards holds what was written.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn append_values(
         &mut self,
         frames: &[ValueFrame<'_>],
         durable_seq: Seq,
         buffer: &mut Vec<u8>,
     ) -> Result<FrameRange, AppendError> {
-        self.check_unbroken()?;
         buffer.clear();
-        let (start, seed) = (self.tail, self.seed);
-        for &ValueFrame { frame, slots } in frames {
-            let offset = start + buffer.len() as u64;
-            let bind = |payload: &mut [u8], payload_offset| {
-                let place = Binding { seed, payload_offset, base_seq: frame.base_seq };
-                separated::bind(payload, slots, place)
-            };
-            encode_frame_with(FrameKind::Data, frame, durable_seq, seed, offset, buffer, bind)
-                .map_err(AppendError::Recoverable)?;
-        }
-        self.write(buffer)
+        encode_values(frames.iter().copied(), durable_seq, self.spot(), buffer)
+            .map_err(AppendError::Recoverable)?;
+        self.append_encoded(buffer)
     }
 
     /// Appends the footer of a value segment (`log::footer`), which is then to be sealed.
@@ -512,6 +501,11 @@ impl SegmentWriter {
     /// Acknowledged bytes: header and whole frames.
     pub(crate) fn bytes(&self) -> u64 {
         self.tail
+    }
+
+    /// Where the next frame goes.
+    pub(crate) fn spot(&self) -> Spot {
+        Spot { file: self.id, seed: self.seed, start: self.tail }
     }
 
     /// Seed of every checksum in the file.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engine::commit::{Task, Work};
+use crate::io::fault_disk::{CallKind, Fault, FaultDisk, FaultPlan};
 use crate::io::memory_disk::CrashMode;
 
 /// A world whose value segments hold one group each, with a keyspace that separates its values.
@@ -59,6 +60,51 @@ fn shuttle_both_lanes_become_visible_in_order() {
         check_prefix(&world, [&world.ks, &apart], &[0, 1, 2, 3]);
         drop(apart);
         world.close();
+    });
+}
+
+/// Groups of one segment, each encoded while the one before it is written; the second write fails,
+/// so that what comes after it stands elsewhere and has other seqs than was planned.
+#[test]
+fn shuttle_what_was_encoded_ahead_stands_where_it_says() {
+    check("lanes_encoded_ahead", || {
+        let disk = MemoryDisk::new();
+        let faults = FaultDisk::over(&disk);
+        let world = World::on(Arc::new(faults.clone()), Steps::Stepped);
+        let options = KeyspaceOptions::new().separate_at(Some(8));
+        let apart = world.db.keyspace("apart", options.clone()).unwrap();
+        put(&world, &apart, 7, Durability::Buffered);
+        let kind = Some(CallKind::Write);
+        faults.set_plan(Some(FaultPlan { kind, at: 2, fault: Fault::Eio, persistent: false }));
+        let acknowledged = Acknowledged::default();
+        let threads = [[0u8, 1], [2, 3], [4, 5]].map(|keys| {
+            let (acknowledged, apart) = (acknowledged.clone(), apart.clone());
+            world.spawn(move |_| {
+                for key in keys {
+                    match apart.put([key], [key; 24]) {
+                        Ok(()) => acknowledged.add(key),
+                        Err(error) => assert_eq!(error.kind(), crate::ErrorKind::Io),
+                    }
+                }
+            })
+        });
+        join(threads);
+        assert_eq!(faults.triggered(), 1);
+        acknowledged.add(7);
+        world.db.sync().unwrap();
+        let image = disk.crash_image(CrashMode::None, 0);
+        let again = World::on(Arc::new(image), Steps::Stepped);
+        let recovered = again.db.keyspace("apart", options).unwrap();
+        for (keyspace, key) in
+            [&apart, &recovered].into_iter().flat_map(|k| (0..8).map(move |n| (k, n)))
+        {
+            let found = keyspace.get([key]).unwrap();
+            assert_eq!(found.is_some(), acknowledged.has(key), "{key}");
+            assert!(found.is_none_or(|value| value == [key; 24]), "a foreign value");
+        }
+        drop((apart, recovered));
+        world.close();
+        again.close();
     });
 }
 

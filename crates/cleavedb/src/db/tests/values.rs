@@ -7,6 +7,7 @@ use super::*;
 use crate::base::widths::Widths;
 use crate::db::handle::Handle;
 use crate::engine::Engine;
+use crate::engine::commit::StopIfUnwound;
 use crate::io::memory_disk::CrashMode;
 use crate::{Compression, Durability, ErrorKind};
 
@@ -418,4 +419,49 @@ fn rolls_of_value_segments_have_their_own_reason_and_footers_count_as_memory() {
     assert!(most >= one + 10 * u64::from(number - 1), "{one} bytes, then {most} at {number}");
     assert!(held() < most, "the footer is written");
     assert_eq!(rolls("journal_roll"), journal);
+}
+
+/// What one long batch was encoded in is not kept for the short ones behind it.
+#[test]
+fn memory_of_a_long_batch_is_given_back() {
+    let disk = MemoryDisk::new();
+    let (db, _io) = open(&disk);
+    let keyspace = apart(&db);
+    let lane = &keyspace.handle.engine.value_lane;
+    let mut batch = db.batch();
+    for number in 0..100_u32 {
+        batch.put(&keyspace, number.to_be_bytes(), [7; 40_000]);
+    }
+    batch.commit(Durability::Buffered).unwrap();
+    assert!(lane.memory_bytes() < 1 << 20, "{}", lane.memory_bytes());
+    keyspace.put("short", long(1)).unwrap();
+    assert!(lane.memory_bytes() < 1 << 20, "{}", lane.memory_bytes());
+    assert_eq!(keyspace.get(99_u32.to_be_bytes()).unwrap().unwrap(), [7; 40_000]);
+}
+
+/// A panic below a writer ends writing, as it leaves open how far the log got; a write by what an
+/// unwinding thread drops ends nothing.
+#[test]
+fn a_panic_while_logging_stops_writes() {
+    struct PutsWhenDropped<'a>(&'a Keyspace);
+    impl Drop for PutsWhenDropped<'_> {
+        fn drop(&mut self) {
+            self.0.put("dropped", long(2)).unwrap();
+        }
+    }
+    let disk = MemoryDisk::new();
+    let (db, _io) = open(&disk);
+    let keyspace = apart(&db);
+    let unwound = |f: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err();
+    assert!(unwound(&|| {
+        let _puts = PutsWhenDropped(&keyspace);
+        panic!("not while logging");
+    }));
+    keyspace.put("after", long(3)).unwrap();
+    assert!(unwound(&|| {
+        let _stopping = StopIfUnwound::new(&keyspace.handle.engine);
+        panic!("while logging");
+    }));
+    assert_eq!(keyspace.put("later", long(4)).unwrap_err().kind(), ErrorKind::Stopped);
+    assert_eq!(keyspace.get("dropped").unwrap().unwrap(), long(2));
 }

@@ -120,11 +120,11 @@ impl Queue {
         None
     }
 
-    /// Takes what goes along with a leader's work off the queue: a group is one write to one file
-    /// and never half there.
-    pub(super) fn gather(&mut self, own: &Work) -> Vec<Follower> {
-        let mut followers = Vec::new();
+    /// Takes what goes along with a leader's work, and with its followers so far, off the queue: a
+    /// group is one write to one file and never half there.
+    pub(super) fn gather(&mut self, own: &Work, followers: &mut Vec<Follower>) {
         let mut gathering = Gathering::of(own);
+        followers.iter().for_each(|follower| gathering.add(&follower.work));
         while let Some(waiter) = self.waiting.front() {
             let taken = waiter.work.lock().take_if(|work| gathering.takes(work));
             let Some(work) = taken else { break };
@@ -133,7 +133,6 @@ impl Queue {
                 followers.push(Follower { waiter, work });
             }
         }
-        followers
     }
 
     /// Lets go of leadership; the waiter that is to be woken, if it was not told before.

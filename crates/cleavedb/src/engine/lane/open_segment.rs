@@ -8,8 +8,9 @@ use crate::base::sync::Arc;
 use crate::io::Purpose;
 use crate::log::footer::{Footer, FooterBuilder, Line};
 use crate::log::format::{FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FrameRef, Sealed};
+use crate::log::group::{Spot, ValueFrame};
 use crate::log::separated::{Binding, Slot};
-use crate::log::writer::{AppendError, FrameRange, SegmentWriter, ValueFrame};
+use crate::log::writer::{AppendError, BUFFER_BYTES_KEPT, FrameRange, SegmentWriter};
 use crate::values::edit::SealedValues;
 use crate::values::file::ValueFile;
 use crate::values::tail_buffer::TailBuffer;
@@ -26,6 +27,15 @@ pub(crate) struct Group<'a> {
     pub(crate) purpose: Option<Purpose>,
 }
 
+impl<'a> Group<'a> {
+    /// Its frames, in the value lane.
+    pub(crate) fn value_frames(&self) -> impl Iterator<Item = ValueFrame<'a>> {
+        debug_assert_eq!(self.frames.len(), self.slots.len());
+        let pairs = self.frames.iter().zip(self.slots);
+        pairs.map(|(&frame, &slots)| ValueFrame { frame, slots })
+    }
+}
+
 /// Where a group stands in the value lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupPlace {
@@ -39,8 +49,6 @@ pub(crate) struct GroupPlace {
 struct Values {
     file: Arc<ValueFile>,
     footer: FooterBuilder,
-    /// Memory for the next group.
-    buffer: Vec<u8>,
 }
 
 /// The segment in use.
@@ -55,7 +63,7 @@ impl OpenSegment {
         let values = file.map(|file| {
             file.raise_readable(writer.bytes());
             file.lend(writer.sync_handle());
-            Values { file, footer: FooterBuilder::default(), buffer: Vec::new() }
+            Values { file, footer: FooterBuilder::default() }
         });
         Self { writer, values }
     }
@@ -67,16 +75,22 @@ impl OpenSegment {
         Some((file.id(), footer.lines))
     }
 
-    /// Memory held.
-    pub(super) fn memory_bytes(&self) -> u64 {
-        let held = |values: &Values| values.footer.memory_bytes() + values.buffer.capacity();
-        self.values.as_ref().map_or(0, held) as u64
+    /// Where the next group goes.
+    pub(super) fn spot(&self) -> Spot {
+        self.writer.spot()
     }
 
-    /// Appends a group with one write.
+    /// Memory held.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.values.as_ref().map_or(0, |values| values.footer.memory_bytes()) as u64
+    }
+
+    /// Appends a group with one write. In the value lane `encoded` is what its frames are at
+    /// [`OpenSegment::spot`]; once they are written it is empty, with memory for another group.
     pub(super) fn append(
         &mut self,
         group: &Group<'_>,
+        encoded: &mut Vec<u8>,
         durable: Seq,
         tail: &TailBuffer,
     ) -> Result<Option<GroupPlace>, AppendError> {
@@ -84,7 +98,7 @@ impl OpenSegment {
         let Some(values) = &mut self.values else {
             return self.writer.append_frames(group.frames, durable).map(|_| None);
         };
-        values.append(&mut self.writer, group, durable, tail).map(Some)
+        values.append(&mut self.writer, group, encoded, tail).map(Some)
     }
 
     /// Ends the segment, but for its sync. The other lane is synced.
@@ -137,16 +151,12 @@ impl Values {
         &mut self,
         writer: &mut SegmentWriter,
         group: &Group<'_>,
-        durable: Seq,
+        encoded: &mut Vec<u8>,
         tail: &TailBuffer,
     ) -> Result<GroupPlace, AppendError> {
-        debug_assert_eq!(group.frames.len(), group.slots.len());
-        let pairs = group.frames.iter().zip(group.slots);
-        let frames: Vec<ValueFrame<'_>> =
-            pairs.map(|(&frame, &slots)| ValueFrame { frame, slots }).collect();
-        let FrameRange { start, end } = writer.append_values(&frames, durable, &mut self.buffer)?;
+        let FrameRange { start, end } = writer.append_encoded(encoded)?;
         let mut at = start;
-        for ValueFrame { frame, slots } in frames {
+        for ValueFrame { frame, slots } in group.value_frames() {
             let payload_offset = at + FRAME_HEADER_BYTES as u64;
             let binding =
                 Binding { seed: self.file.seed(), payload_offset, base_seq: frame.base_seq };
@@ -156,8 +166,11 @@ impl Values {
         debug_assert_eq!(at, end);
         // Before anybody can come to know of a handle into it.
         self.file.raise_readable(end);
-        let written = std::mem::take(&mut self.buffer);
-        self.buffer = tail.push(self.file.id(), start, written);
+        *encoded = tail.push(self.file.id(), start, std::mem::take(encoded));
+        // What one long batch took is not kept for short ones.
+        if encoded.capacity() > BUFFER_BYTES_KEPT {
+            *encoded = Vec::new();
+        }
         Ok(GroupPlace { file: self.file.id(), start })
     }
 }

@@ -10,10 +10,11 @@ use crate::io::{Io, Purpose};
 use crate::log::batch::encode_record;
 use crate::log::footer::FooterBuilder;
 use crate::log::format::{FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FrameRef, Sealed};
+use crate::log::group::ValueFrame;
 use crate::log::reader::ReadOptions;
 use crate::log::separated::{Binding, SeparatedPut, Slot, encode_separated};
 use crate::log::testing::{DIR, UUID};
-use crate::log::writer::{AppendError, FrameRange, SegmentSpec, SegmentWriter, ValueFrame};
+use crate::log::writer::{AppendError, FrameRange, SegmentSpec, SegmentWriter};
 
 /// Keyspace of the tests' records.
 pub(crate) const KEYSPACE: KeyspaceId = KeyspaceId(1);

@@ -6,11 +6,12 @@ use crate::io::fault_disk::{CallKind, Fault, FaultDisk, FaultPlan};
 use crate::log::batch::BatchReader;
 use crate::log::footer::Footer;
 use crate::log::format::{FRAME_HEADER_BYTES, FrameKind, FrameRef};
+use crate::log::group::ValueFrame;
 use crate::log::reader::SegmentReader;
 use crate::log::separated::{Binding, SeparatedRecord};
 use crate::log::testing::values::{ValueBatch, ValueLog, options, path, spec};
 use crate::log::testing::{disk, io, io_over};
-use crate::log::writer::{AppendError, SegmentWriter, ValueFrame};
+use crate::log::writer::{AppendError, SegmentWriter};
 
 fn batches() -> [ValueBatch; 3] {
     [

@@ -134,8 +134,9 @@ fn a_footer_of_other_records_is_damage() {
 #[test]
 fn a_record_of_seq_zero_is_damage() {
     use crate::log::format::FrameRef;
+    use crate::log::group::ValueFrame;
     use crate::log::testing::values::spec;
-    use crate::log::writer::{SegmentSpec, SegmentWriter, ValueFrame};
+    use crate::log::writer::{SegmentSpec, SegmentWriter};
     let disk = disk();
     let spec = SegmentSpec { first_seq: 0, ..spec(15) };
     let mut writer = SegmentWriter::create(&io(&disk), &path(15), &spec).unwrap();

@@ -25,6 +25,13 @@ fn freeze() -> Work {
     Work::control(Task::Freeze)
 }
 
+/// Lengths of what goes along with a leader's work.
+fn gathered(queue: &mut Queue, own: &Work) -> Vec<usize> {
+    let mut followers = Vec::new();
+    queue.gather(own, &mut followers);
+    followers.iter().map(|follower| follower.work.payload.len()).collect()
+}
+
 /// Whether a writer that comes leads, where this work waits and nobody leads.
 fn leads(first: Option<Work>, work: Work) -> bool {
     let waiting = first.into_iter().map(|work| Arc::new(Waiter::new(work, true))).collect();
@@ -50,7 +57,7 @@ fn a_writer_waits_while_another_leads() {
     let mut queue = Queue::default();
     assert!(matches!(queue.enter(write(10)), Place::Leader(_)));
     assert!(matches!(queue.enter(write(10)), Place::Waiter(_)));
-    assert_eq!(queue.gather(&write(10)).len(), 1);
+    assert_eq!(gathered(&mut queue, &write(10)), [10]);
     assert!(queue.let_go().is_none(), "nobody waits");
     assert!(matches!(queue.enter(write(10)), Place::Leader(_)));
 }
@@ -61,14 +68,26 @@ fn a_group_is_of_one_lane_and_in_order() {
     for work in [write(1), separated(2), write(3)] {
         queue.enter(work);
     }
-    let lengths = |followers: Vec<Follower>| -> Vec<usize> {
-        followers.iter().map(|follower| follower.work.payload.len()).collect()
-    };
-    assert_eq!(lengths(queue.gather(&write(10))), [1]);
-    assert_eq!(lengths(queue.gather(&write(10))), [0; 0], "the other lane's is first");
-    assert_eq!(lengths(queue.gather(&separated(10))), [2]);
-    assert_eq!(lengths(queue.gather(&freeze())), [0; 0]);
-    assert_eq!(lengths(queue.gather(&write(10))), [3]);
+    assert_eq!(gathered(&mut queue, &write(10)), [1]);
+    assert_eq!(gathered(&mut queue, &write(10)), [0; 0], "the other lane's is first");
+    assert_eq!(gathered(&mut queue, &separated(10)), [2]);
+    assert_eq!(gathered(&mut queue, &freeze()), [0; 0]);
+    assert_eq!(gathered(&mut queue, &write(10)), [3]);
+}
+
+#[test]
+fn a_group_takes_along_who_comes_later_up_to_its_size() {
+    let mut queue = Queue { leading: true, ..Queue::default() };
+    let (own, half) = (write(10), GROUP_BYTES_MAX / 2);
+    let mut followers = Vec::new();
+    queue.enter(write(half));
+    queue.gather(&own, &mut followers);
+    queue.enter(write(7));
+    queue.enter(write(half));
+    queue.gather(&own, &mut followers);
+    let lengths = |of: &[Follower]| of.iter().map(|f| f.work.payload.len()).collect::<Vec<_>>();
+    assert_eq!(lengths(&followers), [half, 7], "in order, and no more than a group may hold");
+    assert_eq!(gathered(&mut queue, &own), [half], "it waits for the next");
 }
 
 #[test]
