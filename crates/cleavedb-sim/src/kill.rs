@@ -64,7 +64,8 @@ fn changes(operation: &Operation) -> Vec<Change> {
 }
 
 /// The child: writes to the database in `path` and reports each acknowledged commit with one byte
-/// on standard output; the first byte says that the keyspaces exist.
+/// on standard output; the first byte says that the keyspaces exist. With an odd seed its calls to
+/// the disk wait at random, so that its threads meet in other orders than they usually do.
 ///
 /// # Errors
 /// Any error of the engine; the parent sees an early end.
@@ -76,6 +77,7 @@ pub fn child(path: &Path, seed: u64, dies_at: Option<u64>, form: &Form) -> Check
         fault: Fault::Kill,
         persistent: false,
     }));
+    disk.set_delays((seed & 1 == 1).then_some(seed));
     let options = form.options().environment(Environment::faults_threaded(&disk));
     let mut store = Store::open(options, path)?;
     for slot in 0..3 {

@@ -313,6 +313,12 @@ impl Engine {
         if is_general || self.health.is_stopped() {
             return Err(error);
         }
+        if !self.is_in_force(victim) {
+            // Housekeeping found all of it dead since it was picked: what was wanted is done.
+            mark!("gc_victim_gone");
+            self.gc.state.lock().moved = None;
+            return Ok(());
+        }
         mark!("gc_file_refused");
         tracing::warn!(file = %victim, %error, "a value file cannot be collected");
         self.metrics.collection.refused.fetch_add(1, Ordering::Relaxed);
@@ -321,6 +327,12 @@ impl Engine {
         // A later look at the file finds by itself what has left it.
         known.moved = None;
         Ok(())
+    }
+
+    /// Whether a value file is still there to be collected.
+    fn is_in_force(&self, id: FileId) -> bool {
+        let view = self.view.load();
+        view.values.get(id).is_some() || view.values.container(id).is_some()
     }
 
     /// The file to collect next.

@@ -12,11 +12,13 @@ mod file;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::base::sync::{Arc, Mutex};
+use crate::io::clock::{Clock, SystemClock};
 use crate::io::disk::{BatchRead, DirEntry, Disk, DiskFile, LockGuard, LockMode, OpenMode};
 use crate::io::fault_disk::file::FaultFile;
 use crate::io::memory_disk::MemoryDisk;
@@ -179,37 +181,63 @@ struct FaultState {
     triggered: u64,
     interrupted_last: bool,
     seeded: Seeded,
+    delays: Option<Seeded>,
 }
 
-impl Faults {
+impl FaultState {
     /// Counts a call; gives the fault it is to show and a random number.
-    fn next(&self, kind: CallKind) -> Option<(Fault, u64)> {
-        let mut state = self.state.lock();
-        state.calls += 1;
-        *state.by_kind.entry(kind).or_default() += 1;
-        let plan = state.plan?;
+    fn next(&mut self, kind: CallKind) -> Option<(Fault, u64)> {
+        self.calls += 1;
+        *self.by_kind.entry(kind).or_default() += 1;
+        let plan = self.plan?;
         if plan.kind.is_some_and(|wanted| wanted != kind) {
             return None;
         }
-        state.counted += 1;
-        let due = if plan.persistent { state.counted >= plan.at } else { state.counted == plan.at };
+        self.counted += 1;
+        let due = if plan.persistent { self.counted >= plan.at } else { self.counted == plan.at };
         if !due || !plan.fault.applies_to(kind) {
             return None;
         }
         if plan.fault == Fault::Eintr {
-            state.interrupted_last = !state.interrupted_last;
-            if !state.interrupted_last {
+            self.interrupted_last = !self.interrupted_last;
+            if !self.interrupted_last {
                 return None;
             }
         }
-        state.triggered += 1;
+        self.triggered += 1;
         if plan.fault == Fault::Kill {
             let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
             // Should the signal be late: no call may happen after it.
             std::process::abort();
         }
-        let random = state.seeded.next();
+        let random = self.seeded.next();
         Some((plan.fault, random))
+    }
+
+    /// How long a call is to wait: one in sixteen for up to a millisecond, and one in sixteen of
+    /// those for up to twenty.
+    fn delay(&mut self) -> Option<Duration> {
+        let delays = self.delays.as_mut()?;
+        if delays.below(16) > 0 {
+            return None;
+        }
+        let micros_max = if delays.below(16) > 0 { 1_000 } else { 20_000 };
+        Some(Duration::from_micros(delays.below(micros_max)))
+    }
+}
+
+impl Faults {
+    /// Counts a call, which waits if that is wanted; gives the fault it is to show and a random
+    /// number.
+    fn next(&self, kind: CallKind) -> Option<(Fault, u64)> {
+        let (delay, fault) = {
+            let mut state = self.state.lock();
+            (state.delay(), state.next(kind))
+        };
+        if let Some(delay) = delay {
+            SystemClock.sleep(delay);
+        }
+        fault
     }
 
     /// Counts a call that moves no bytes; fails as planned.
@@ -229,6 +257,7 @@ impl FaultDisk {
             triggered: 0,
             interrupted_last: false,
             seeded: Seeded::new(0),
+            delays: None,
         };
         Self { inner, faults: Arc::new(Faults { state: Mutex::new(state) }) }
     }
@@ -252,6 +281,12 @@ impl FaultDisk {
         state.plan = plan;
         state.counted = 0;
         state.interrupted_last = false;
+    }
+
+    /// Makes calls wait at random from here on, or no more, so that threads over a real disk meet
+    /// in other orders than they usually do.
+    pub fn set_delays(&self, seed: Option<u64>) {
+        self.faults.state.lock().delays = seed.map(Seeded::new);
     }
 
     /// Calls so far, of all kinds.

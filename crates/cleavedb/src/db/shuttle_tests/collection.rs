@@ -88,6 +88,42 @@ fn shuttle_collection_beside_a_swap() {
     });
 }
 
+/// Housekeeping removes what nothing names, and may do so to a file that has just been picked: that
+/// is no failure of the collection.
+#[test]
+fn shuttle_a_victim_that_goes_away_is_no_failure() {
+    check("gc_victim_gone", || {
+        let (world, apart) = half_dead(Steps::Pool(2), Some(StrategyKind::Wisckey));
+        let is_done = Arc::new(AtomicBool::new(false));
+        let (done, writer) = (Arc::clone(&is_done), apart.clone());
+        let threads = [
+            world.spawn(move |world| {
+                world.db.reclaim(None, &mut |_| {}).unwrap();
+                done.store(true, Ordering::Release);
+            }),
+            world.spawn(move |world| {
+                writer.delete([8]).unwrap();
+                world.db.compact().unwrap();
+            }),
+            world.spawn(move |world| {
+                for _ in 0..50 {
+                    if is_done.load(Ordering::Acquire) {
+                        break;
+                    }
+                    world.engine().remove_dead_value_files().unwrap();
+                    thread::yield_now();
+                }
+            }),
+        ];
+        join(threads);
+        assert_eq!(world.engine().gc.refused_files(), [], "what went away was refused");
+        assert!(apart.get([7]).unwrap().unwrap() == long(17));
+        assert_eq!(apart.get([8]).unwrap(), None);
+        drop(apart);
+        world.close();
+    });
+}
+
 /// Between the edit that puts a rewritten file into force and what the map is told of it nothing is
 /// counted in it, and nobody is to take it for dead.
 #[test]

@@ -99,3 +99,27 @@ fn batched_reads_meet_faults_one_by_one() {
     disk.read_batch(&mut reads);
     assert_eq!(reads.map(|read| read.result.is_ok()), [true, false, true]);
 }
+
+#[test]
+fn delays_go_by_their_seed_and_change_nothing_else() {
+    let delays = |seed: Option<u64>| -> Vec<Option<Duration>> {
+        let disk = FaultDisk::over(&MemoryDisk::new());
+        disk.set_delays(seed);
+        (0..4096).map(|_| disk.faults.state.lock().delay()).collect()
+    };
+    assert_eq!(delays(Some(1)), delays(Some(1)));
+    assert!(delays(Some(1)) != delays(Some(2)));
+    assert!(delays(None).iter().all(Option::is_none));
+    let waits: Vec<Duration> = delays(Some(1)).into_iter().flatten().collect();
+    assert!((128..512).contains(&waits.len()), "{} of 4096", waits.len());
+    assert!(waits.iter().all(|wait| *wait < Duration::from_millis(20)));
+    assert!(waits.iter().any(|wait| *wait > Duration::from_millis(1)));
+
+    let (plain, delayed) =
+        (FaultDisk::over(&MemoryDisk::new()), FaultDisk::over(&MemoryDisk::new()));
+    delayed.set_delays(Some(1));
+    let bytes: Vec<u8> = (0..100_000_u32).map(|at| (at / 3) as u8).collect();
+    assert!(round_trip(&plain, &bytes).unwrap() == bytes);
+    assert!(round_trip(&delayed, &bytes).unwrap() == bytes);
+    assert_eq!((plain.calls(), delayed.triggered()), (delayed.calls(), 0));
+}
