@@ -45,8 +45,19 @@ impl SupersedingShare {
     }
 }
 
+/// The share of what memtables hold, given for each its separated records and how many of them are
+/// superseded within it. Of keys chosen at random a memtable supersedes as many in each one before
+/// it as in itself, twice over.
+pub(crate) fn share_in_memtables(counts: impl Iterator<Item = (u64, u64)>) -> f64 {
+    let (mut separated, mut superseded, mut memtables) = (0, 0, 0);
+    for (all, old) in counts.filter(|&(all, _)| all > 0) {
+        (separated, superseded, memtables) = (separated + all, superseded + old, memtables + 1);
+    }
+    share_of(superseded * memtables, separated)
+}
+
 /// The share that so many superseded records are, within its bounds.
-pub(crate) fn share_of(superseded: u64, separated: u64) -> f64 {
+fn share_of(superseded: u64, separated: u64) -> f64 {
     (superseded as f64 / separated.max(1) as f64).clamp(SHARE_MIN, 1.0)
 }
 

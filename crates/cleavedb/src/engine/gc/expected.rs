@@ -17,7 +17,7 @@ use crate::engine::catalogue::KeyspaceState;
 use crate::engine::commit::{Task, Work};
 use crate::engine::gc::QUIET_PART;
 use crate::engine::gc::estimate::{DANGLING_PART, DeadTail, is_much};
-use crate::engine::superseding::share_of;
+use crate::engine::superseding::share_in_memtables;
 use crate::index::{IndexSpace, KeyRange};
 use crate::values::file_table::ValueFiles;
 use crate::values::strategy::Collects;
@@ -304,20 +304,14 @@ impl Engine {
     }
 
     /// That share where the indexes are empty yet: it is in the memtables that a first load is of
-    /// new keys. Of keys chosen at random a memtable supersedes as many in each one before it as in
-    /// itself, twice over.
+    /// new keys.
     fn superseding_share_at_first(&self) -> Option<f64> {
         let view = self.view.load();
         let is_first = view.indexes.values().all(|index| index.space().entries == 0);
         if !is_first || view.memtables().any(|memtable| memtable.has_range_deletes()) {
             return None;
         }
-        let counts = view.memtables().map(|memtable| memtable.separated());
-        let (mut separated, mut superseded, mut memtables) = (0, 0, 0);
-        for (all, old) in counts.filter(|&(all, _)| all > 0) {
-            (separated, superseded, memtables) = (separated + all, superseded + old, memtables + 1);
-        }
-        Some(share_of(superseded * memtables, separated))
+        Some(share_in_memtables(view.memtables().map(|memtable| memtable.separated())))
     }
 
     /// Log bytes that are not flushed at which a memtable is frozen.
