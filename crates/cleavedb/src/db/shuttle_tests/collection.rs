@@ -25,6 +25,17 @@ fn half_dead(steps: Steps, strategy: Option<StrategyKind>) -> (World, Keyspace) 
     (world, apart)
 }
 
+/// Removes files that nothing names, again and again, as housekeeping does.
+fn keep_house_until(world: &World, is_done: &AtomicBool) {
+    for _ in 0..50 {
+        if is_done.load(Ordering::Acquire) {
+            break;
+        }
+        world.engine().remove_dead_value_files().unwrap();
+        thread::yield_now();
+    }
+}
+
 /// Collects beside `change`, which leaves key 8 as `after`; what was there first is `long(8)`.
 fn beside(
     name: &'static str,
@@ -105,15 +116,7 @@ fn shuttle_a_victim_that_goes_away_is_no_failure() {
                 writer.delete([8]).unwrap();
                 world.db.compact().unwrap();
             }),
-            world.spawn(move |world| {
-                for _ in 0..50 {
-                    if is_done.load(Ordering::Acquire) {
-                        break;
-                    }
-                    world.engine().remove_dead_value_files().unwrap();
-                    thread::yield_now();
-                }
-            }),
+            world.spawn(move |world| keep_house_until(&world, &is_done)),
         ];
         join(threads);
         assert_eq!(world.engine().gc.refused_files(), [], "what went away was refused");
@@ -137,15 +140,7 @@ fn shuttle_what_is_rewritten_is_not_removed_before_the_map_knows() {
                 world.db.reclaim(None, &mut |_| {}).unwrap();
                 done.store(true, Ordering::Release);
             }),
-            world.spawn(move |world| {
-                for _ in 0..50 {
-                    if is_done.load(Ordering::Acquire) {
-                        break;
-                    }
-                    world.engine().remove_dead_value_files().unwrap();
-                    thread::yield_now();
-                }
-            }),
+            world.spawn(move |world| keep_house_until(&world, &is_done)),
         ];
         join(threads);
         let stats = world.db.stats();
