@@ -434,6 +434,7 @@ impl Engine {
     /// Waits until no background work is due, and what it made superfluous is gone.
     pub(crate) fn wait_idle(self: &Arc<Self>) -> Result<()> {
         self.gc.look_anew();
+        self.note_quiet();
         self.order_scattered();
         self.schedule();
         self.wait_with_retries(None, || {

@@ -90,6 +90,7 @@ impl Engine {
         let prepared = keyspace.index.apply_flush(FlushInput {
             entries: Box::new(|| deltas.rest(id, frozen.table.cursor(id))),
             bytes: frozen.table.user_bytes(),
+            is_waited_for: self.is_room_scarce(),
             tombstones: frozen.table.tombstones(id),
             stripes,
             listeners: Box::new(|| Box::new(listeners.make(id))),

@@ -123,6 +123,11 @@ impl Engine {
         pace(pressure, bytes, &self.widths)
     }
 
+    /// Whether writers wait for a flush, or are about to: no more memtables may be frozen.
+    pub(crate) fn is_room_scarce(&self) -> bool {
+        self.pressure.read().frozen >= self.widths.frozen_memtables_max
+    }
+
     /// Whether writers are held back, or stopped, for what compaction has not done yet.
     pub(crate) fn waits_for_compaction(&self) -> bool {
         matches!(

@@ -38,6 +38,9 @@ impl Engine {
                 }
                 let visible = engine.visible.load(Ordering::Acquire);
                 let is_quiet = engine.gc.is_quiet_since_last_look(visible);
+                if is_quiet {
+                    engine.note_quiet();
+                }
                 if !*stopped && (is_quiet || engine.reads_want_work()) {
                     engine.schedule();
                 }
@@ -61,6 +64,12 @@ impl Engine {
     fn reads_want_work(&self) -> bool {
         let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();
         keyspaces.iter().any(|keyspace| keyspace.index.reads_want_work())
+    }
+
+    /// Tells every index that nobody writes.
+    pub(crate) fn note_quiet(&self) {
+        let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();
+        keyspaces.iter().for_each(|keyspace| keyspace.index.note_quiet());
     }
 
     /// Stops the timer and waits for it.

@@ -50,6 +50,8 @@ pub(crate) struct FlushInput<'a> {
     pub(crate) entries: Box<dyn Fn() -> BoxCursor + Sync + 'a>,
     /// About their bytes; at least these.
     pub(crate) bytes: u64,
+    /// Whether writers wait for this flush: it may take what processors they leave.
+    pub(crate) is_waited_for: bool,
     /// Range deletes, in any order.
     pub(crate) tombstones: Vec<RangeTombstone>,
     /// Live snapshots, ascending, read after the memtable was frozen (rule R4).
@@ -364,6 +366,9 @@ pub(crate) trait OrderedIndex: Send + Sync {
     fn reads_want_work(&self) -> bool {
         false
     }
+    /// Nobody has written for a while, or somebody waits until nothing is due: time for what makes
+    /// reads cheaper.
+    fn note_quiet(&self) {}
     /// The whole state as sections, for a fresh manifest.
     fn snapshot_sections(&self) -> Vec<Section>;
     /// Lowest seq that must be replayed from the log although it is flushed; 0 for none. (The LSM

@@ -9,7 +9,7 @@ use crate::db::handle::Handle;
 use crate::engine::Engine;
 use crate::io::context::native_io;
 use crate::io::executor::{Executor, Priority, SharedExecutor, Step};
-use crate::{Durability, Stats};
+use crate::{Durability, IndexKind, Stats};
 
 /// Writes until then; on any machine the facts come within a small part of it.
 const WRITES_MAX: u64 = 3_000_000;
@@ -232,4 +232,33 @@ fn compactions_that_writers_are_held_back_for_have_the_usual_priority() {
         assert_eq!(watched.awaited() > 0, are_held_back, "{runs} runs");
         assert_eq!(plain(&db).iter().count() as u64, 50 * runs);
     }
+}
+
+/// Nobody writes, reads or calls: the timer finds that out.
+#[test]
+fn intervals_in_fragments_are_written_in_one_piece_while_nobody_writes() {
+    let (_guard, path) = scratch();
+    let interval = std::time::Duration::from_millis(5);
+    let options = Options::new().memory_budget(16 << 20).reserve_bytes(0).sync_interval(interval);
+    let widths = Widths { block_bytes: 256, ..Widths::for_budget(16 << 20) };
+    let io = native_io(2, 0).unwrap();
+    let engine = Engine::open(io, &path, options.into_settings(), widths).unwrap();
+    let db = Db::new(Handle::new(engine, Durability::Buffered));
+    let of_flex = KeyspaceOptions::new().index(IndexKind::Flex).separate_at(None);
+    let ks = db.keyspace("flex", of_flex).unwrap();
+    for round in 0..4_u8 {
+        for key in 0..100_u64 {
+            // All of it first, then a little at a time.
+            if round == 0 || key % 20 == u64::from(round) % 2 {
+                ks.put(key.to_be_bytes(), [round; 40]).unwrap();
+            }
+        }
+        db.flush().unwrap();
+    }
+    while db.stats().events.compactions == 0 {
+        std::thread::yield_now();
+    }
+    db.wait_idle().unwrap();
+    assert_eq!(ks.iter().count(), 100);
+    assert!(db.verify(&mut |_, _| {}).unwrap().problems.is_empty());
 }

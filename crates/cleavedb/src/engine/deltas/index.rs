@@ -103,6 +103,10 @@ impl OrderedIndex for BucketedIndex {
         self.index.reads_want_work()
     }
 
+    fn note_quiet(&self) {
+        self.index.note_quiet();
+    }
+
     fn snapshot_sections(&self) -> Vec<Section> {
         self.index.snapshot_sections()
     }

@@ -118,6 +118,7 @@ impl Run {
         let stripes = self.stripes();
         let input = || FlushInput {
             bytes: self.pending.len() as u64,
+            is_waited_for: false,
             entries: cursors_of(self.pending.clone()),
             tombstones: self.pending_tombstones.clone(),
             stripes: &stripes,

@@ -10,6 +10,7 @@ use crate::index::testing::{Entry, Recorder, cursors_of};
 fn flush(index: &NaiveIndex, entries: Vec<Entry>, tombstones: Vec<RangeTombstone>) -> Vec<Section> {
     let input = FlushInput {
         bytes: entries.len() as u64,
+        is_waited_for: false,
         entries: cursors_of(entries),
         tombstones,
         stripes: &[],

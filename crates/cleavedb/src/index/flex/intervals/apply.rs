@@ -67,6 +67,8 @@ pub(super) struct Applied {
     pub(super) largest_seq: Seq,
     pub(super) entries_in: u64,
     pub(super) entries_out: u64,
+    /// About the bytes that came in.
+    pub(super) bytes_in: u64,
     pub(super) bytes_read: u64,
     pub(super) bytes_written: u64,
     /// Intervals by what became of them.
@@ -86,6 +88,7 @@ impl Applied {
         self.largest_seq = self.largest_seq.max(part.largest_seq);
         self.entries_in += part.entries_in;
         self.entries_out += part.entries_out;
+        self.bytes_in += part.bytes_in;
         self.bytes_read += part.bytes_read;
         self.bytes_written += part.bytes_written;
         self.appended += part.appended;
@@ -135,10 +138,12 @@ impl Applier<'_> {
     pub(super) fn apply(&mut self, feed: &Arc<Mutex<Feed>>) -> Result<()> {
         loop {
             self.look_ahead(&mut feed.lock())?;
-            let Some(key) = feed.lock().next_key() else { return Ok(()) };
+            let Some(key) = feed.lock().next_key() else { break };
             self.editor.seek(&key)?;
             self.apply_here(feed)?;
         }
+        self.applied.bytes_in += feed.lock().drawn_bytes();
+        Ok(())
     }
 
     /// Brings in what a feed has for the interval that the editor stands at.
@@ -211,13 +216,14 @@ impl Applier<'_> {
         self.fetched.fetch(&wanted, self.purpose)
     }
 
-    /// Looks at intervals one after the other, reading some of them at a time.
+    /// Looks at intervals one after the other, reading some of them at a time: what flushes have
+    /// put behind neighbours stands together.
     pub(super) fn each(
         &mut self,
         anchors: &[ValueArc<[u8]>],
         mut look: impl FnMut(&mut Self, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        for some in anchors.chunks(self.editor.limits.ahead_intervals_max.max(1)) {
+        for some in anchors.chunks(self.editor.limits.together_intervals_max.max(1)) {
             self.fetch(some)?;
             some.iter().try_for_each(|anchor| look(self, anchor))?;
         }

@@ -85,6 +85,8 @@ pub(super) struct Feed {
     ahead: VecDeque<Batch>,
     /// Batches to be used again.
     spare: Vec<Batch>,
+    /// About the bytes of the records that are out of the source by now.
+    drawn_bytes: u64,
 }
 
 /// How much there is for an interval.
@@ -106,7 +108,7 @@ impl Feed {
             None => source.seek_first()?,
         }
         let until = range.end.clone();
-        Ok(Self { source, until, ahead: VecDeque::new(), spare: Vec::new() })
+        Ok(Self { source, until, ahead: VecDeque::new(), spare: Vec::new(), drawn_bytes: 0 })
     }
 
     /// Key of the next entry.
@@ -125,6 +127,11 @@ impl Feed {
     fn has_more(&self) -> bool {
         let is_within = |until: &Vec<u8>| self.source.key() < until.as_slice();
         self.source.valid() && self.until.as_ref().is_none_or(is_within)
+    }
+
+    /// About the bytes of the records that were taken out of the source.
+    pub(super) fn drawn_bytes(&self) -> u64 {
+        self.drawn_bytes
     }
 
     /// Whether all that is out of the source was handed out.
@@ -169,8 +176,10 @@ impl Feed {
                 portion.goes_on = true;
                 break;
             }
+            let bytes = batch.push(&self.source);
             portion.entries += 1;
-            portion.bytes += batch.push(&self.source);
+            portion.bytes += bytes;
+            self.drawn_bytes += bytes;
             self.source.next()?;
         }
         match batch.places.is_empty() {

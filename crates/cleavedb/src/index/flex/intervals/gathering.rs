@@ -59,13 +59,17 @@ impl Gathering {
         known == 0 || known >= self.limits.gathered_fragments_min
     }
 
-    /// Counts a read of an interval in so many fragments, and notes it once enough was paid. A long
-    /// interval in fragments that are long gains nothing by being written anew.
+    /// Whether an interval in so many fragments is worth being written anew. A long one in
+    /// fragments that are long gains nothing by it.
+    pub(super) fn is_wanted(&self, found: &Found<'_>, fragments: usize) -> bool {
+        let bytes_max = self.limits.interval_bytes_max.saturating_mul(fragments as u64);
+        fragments >= self.limits.gathered_fragments_min && found.interval.bytes <= bytes_max
+    }
+
+    /// Counts a read of an interval in so many fragments, and notes it once enough was paid.
     pub(super) fn note(&self, found: &Found<'_>, fragments: usize) {
         let bytes = found.interval.bytes;
-        let is_wanted = fragments >= self.limits.gathered_fragments_min
-            && bytes <= self.limits.interval_bytes_max.saturating_mul(fragments as u64);
-        if !is_wanted || !self.is_paid(&found.interval.anchor, fragments) {
+        if !self.is_wanted(found, fragments) || !self.is_paid(&found.interval.anchor, fragments) {
             return;
         }
         let mut wanted = self.wanted.lock();

@@ -1,6 +1,7 @@
 //! Work in the background: segments of much garbage are emptied, the tree is written so that the
 //! log begins anew, what range tombstones cover is taken out, what reads found in fragments is
-//! written in one piece, and ranges are tidied on demand.
+//! written in one piece, and so is what stands in fragments while nobody writes; and ranges are
+//! tidied on demand.
 //!
 //! A job takes as long as a flush may have to wait for it: it does a part, and is picked again.
 //! What is due is decided from figures that the last installed change left. Invariants: J-1 one job
@@ -12,10 +13,12 @@ use std::sync::Arc as ValueArc;
 
 use crate::base::entry::Seq;
 use crate::base::error::Result;
+use crate::base::marks::mark;
 use crate::base::sync::{Arc, MutexGuard};
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use crate::index::flex::intervals::anchors::Anchors;
 use crate::index::flex::intervals::apply::{Applied, Applier};
+use crate::index::flex::intervals::quiet::{Passed, Quiet};
 use crate::index::flex::intervals::view::FlexView;
 use crate::index::flex::intervals::{FlexChange, Next, Shared, Work, Writer};
 use crate::index::flex::space::{Prepared as PreparedSpace, Space};
@@ -59,13 +62,15 @@ pub(super) struct Plans {
     tombstones_wait: bool,
     /// To get space back has cost as much as it brought: it would go on for ever.
     reclaim_waits: bool,
+    /// What is done while nobody writes.
+    quiet: Quiet,
 }
 
 /// What a change was, for the plans.
 #[derive(Clone, Debug)]
 pub(super) enum Done {
-    /// Entries came in.
-    Flush,
+    /// Entries came in, of so many bytes.
+    Flush(u64),
     /// The tree was written.
     Checkpoint,
     /// Space was got back; whether more than was written for it.
@@ -76,6 +81,9 @@ pub(super) enum Done {
     Tombstones(bool),
     /// What reads had found in fragments stands in one piece.
     Gathered,
+    /// While nobody wrote, intervals were passed up to a key, or all of them, and of those in
+    /// fragments so many bytes were written in one piece.
+    Passed(Option<Vec<u8>>, u64),
 }
 
 impl Plans {
@@ -89,7 +97,13 @@ impl Plans {
             last_ticket: 0,
             tombstones_wait: false,
             reclaim_waits: false,
+            quiet: Quiet::default(),
         }
+    }
+
+    /// Nobody writes.
+    pub(super) fn note_quiet(&mut self) {
+        self.quiet.begin();
     }
 
     /// A change is in force.
@@ -99,10 +113,18 @@ impl Plans {
         self.reclaim_waits = match done {
             Done::Reclaim(is_gain) => !is_gain,
             Done::Checkpoint => self.reclaim_waits,
-            Done::Flush | Done::Part(..) | Done::Tombstones(_) | Done::Gathered => false,
+            Done::Flush(_)
+            | Done::Part(..)
+            | Done::Tombstones(_)
+            | Done::Gathered
+            | Done::Passed(..) => false,
         };
         match done {
-            Done::Flush => self.tombstones_wait = false,
+            Done::Flush(bytes) => {
+                self.tombstones_wait = false;
+                self.quiet.flushed(*bytes);
+            }
+            Done::Passed(next, bytes) => self.quiet.passed(next.clone(), *bytes),
             Done::Checkpoint | Done::Reclaim(_) | Done::Gathered => {}
             Done::Tombstones(wait) => self.tombstones_wait = *wait,
             Done::Part(ticket, next) => {
@@ -149,7 +171,7 @@ impl Plans {
         if garbage_bytes == 0 { 0.0 } else { garbage_bytes as f64 / most.max(1.0) }
     }
 
-    fn choose(&self, view: &FlexView, reads_want: bool) -> Option<(Task, f64)> {
+    fn choose(&self, shared: &Shared, view: &FlexView) -> Option<(Task, f64)> {
         let garbage = self.garbage_score();
         if self.figures.is_checkpoint_due {
             return Some((Task::Checkpoint, garbage.max(2.0)));
@@ -161,11 +183,13 @@ impl Plans {
             return Some((Task::Tidy(request.ticket, request.range.clone()), 1.0));
         }
         let is_due = !view.tombstones.is_empty() && !self.tombstones_wait;
-        match (is_due, reads_want) {
-            (true, _) => Some((Task::Tombstones, 1.0)),
-            (_, true) => Some((Task::Gather, 1.0)),
-            _ => None,
+        if is_due {
+            return Some((Task::Tombstones, 1.0));
         }
+        if shared.gathering.is_due() {
+            return Some((Task::Gather, 1.0));
+        }
+        self.quiet.due(&shared.limits).map(|start| (Task::Pass(start.to_vec()), 1.0))
     }
 }
 
@@ -177,6 +201,8 @@ enum Task {
     Tidy(u64, KeyRange),
     Tombstones,
     Gather,
+    /// Of intervals from a key on.
+    Pass(Vec<u8>),
 }
 
 /// Keeps other jobs of the index from being picked.
@@ -195,7 +221,7 @@ pub(super) fn pick(shared: &Arc<Shared>) -> Option<Box<dyn IndexJob>> {
     if plans.is_picked {
         return None;
     }
-    let (task, score) = plans.choose(&view, shared.gathering.is_due())?;
+    let (task, score) = plans.choose(shared, &view)?;
     plans.is_picked = true;
     let picked = Arc::new(Picked(Arc::clone(shared)));
     Some(Box::new(FlexJob { shared: Arc::clone(shared), task, score, picked }))
@@ -276,7 +302,11 @@ impl IndexJob for FlexJob {
                 self.sweep(context, &range, "manual", |next, _| Done::Part(ticket, next))
             }
             Task::Tombstones => self.apply_tombstones(context),
-            Task::Gather => self.gather(context),
+            Task::Gather => {
+                let anchors = self.shared.gathering.take();
+                self.gather(context, &anchors, ("read in fragments", Done::Gathered))
+            }
+            Task::Pass(start) => self.pass(context, &start),
         }
     }
 }
@@ -387,17 +417,32 @@ impl FlexJob {
         })
     }
 
-    /// Writes what reads found in many fragments in one piece.
-    fn gather(&self, context: &JobContext) -> Result<Prepared> {
+    /// Writes what stands in many fragments in one piece.
+    fn gather(
+        &self,
+        context: &JobContext,
+        anchors: &[ValueArc<[u8]>],
+        told: (&str, Done),
+    ) -> Result<Prepared> {
         let writer = self.shared.wait_for_writer();
         let view = self.shared.current();
-        let anchors = self.shared.gathering.take();
         let listener = context.listeners.listener(self.shared.context.keyspace);
         let kept = view.tombstones.tombstones();
-        let told = ("read in fragments", Done::Gathered);
         self.look_at(context, (writer, &view), listener, kept, told, |applier| {
-            applier.each(&anchors, |applier, anchor| applier.gather(anchor))
+            applier.each(anchors, |applier, anchor| applier.gather(anchor))
         })
+    }
+
+    /// Passes intervals from a key on while nobody writes.
+    fn pass(&self, context: &JobContext, start: &[u8]) -> Result<Prepared> {
+        let source = Arc::clone(&self.shared.current().source);
+        let Passed { anchors, bytes, next } = Passed::from(&source, start, &self.shared.limits)?;
+        let done = Done::Passed(next, bytes);
+        if anchors.is_empty() {
+            return Ok(self.nothing(done));
+        }
+        mark!("interval_gathered_in_quiet");
+        self.gather(context, &anchors, ("quiet", done))
     }
 
     /// Looks at intervals, each with all that it holds in sight, nothing coming in.

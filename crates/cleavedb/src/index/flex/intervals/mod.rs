@@ -26,6 +26,7 @@ mod jobs;
 mod kept;
 mod open;
 mod parts;
+mod quiet;
 pub(crate) mod run;
 mod splices;
 pub(crate) mod state;
@@ -75,6 +76,8 @@ pub(crate) struct FlexLimits {
     pub(crate) gathered_bytes_min: u64,
     /// Intervals that work which rewrites them looks ahead at, to read them together.
     pub(crate) ahead_intervals_max: usize,
+    /// Neighbours that work which goes over all of them reads together.
+    pub(crate) together_intervals_max: usize,
     /// Bytes and groups of each part of a flush that is worth a thread and a segment of its own.
     pub(crate) part_bytes_min: u64,
     pub(crate) part_groups_min: usize,
@@ -101,7 +104,8 @@ impl FlexLimits {
         gathered_paid_min: 8,
         gathered_bytes_min: 1 << 20,
         ahead_intervals_max: 1,
-        part_bytes_min: 1 << 20,
+        together_intervals_max: 32,
+        part_bytes_min: 512 << 10,
         part_groups_min: 8,
         part_threads: 2,
         group_intervals_max: 64,
@@ -323,7 +327,7 @@ impl OrderedIndex for FlexIndex {
     }
 
     fn apply_flush(&self, input: FlushInput<'_>) -> Result<Prepared> {
-        let FlushInput { entries, bytes, tombstones, stripes, listeners } = input;
+        let FlushInput { entries, bytes, is_waited_for, tombstones, stripes, listeners } = input;
         let mut listener = listeners();
         let mut writer = self.shared.wait_for_writer();
         let view = self.shared.current();
@@ -335,7 +339,12 @@ impl OrderedIndex for FlexIndex {
         let is_empty = view.source.anchors.groups().is_empty();
         let kept = surviving_tombstones(&fragments, stripes, |_, _| !is_empty, &mut *listener);
         let work = Work {
-            incoming: Some(Incoming { entries: &*entries, listeners: &*listeners, bytes }),
+            incoming: Some(Incoming {
+                entries: &*entries,
+                listeners: &*listeners,
+                bytes,
+                is_waited_for,
+            }),
             tombstones: &fragments,
             fresh: &fresh,
             kept,
@@ -348,7 +357,8 @@ impl OrderedIndex for FlexIndex {
         let (mut next, applied) =
             shared.prepare(&mut writer, &view, work, &mut *listener, |_| Ok(()))?;
         let of_parts = std::mem::take(&mut next.sections);
-        let change = shared.hand_over(writer, next, jobs::Done::Flush, None);
+        let done = jobs::Done::Flush(applied.bytes_in);
+        let change = shared.hand_over(writer, next, done, None);
         let facts = listener.finish()?;
         let mut prepared = shared.described(change, applied.report("flush", "memtable"));
         prepared.sections.extend(facts.into_iter().chain(of_parts));
@@ -410,6 +420,10 @@ impl OrderedIndex for FlexIndex {
 
     fn reads_want_work(&self) -> bool {
         self.shared.gathering.is_due()
+    }
+
+    fn note_quiet(&self) {
+        self.shared.plans.lock().note_quiet();
     }
 
     fn snapshot_sections(&self) -> Vec<Section> {

@@ -67,6 +67,7 @@ impl FlexSizes {
                 gathered_paid_min: 3,
                 gathered_bytes_min: 0,
                 ahead_intervals_max: 5,
+                together_intervals_max: 5,
                 part_bytes_min: 64,
                 part_groups_min: 1,
                 part_threads: 1,

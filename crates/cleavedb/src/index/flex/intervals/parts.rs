@@ -106,6 +106,8 @@ pub(super) struct Incoming<'a> {
     pub(super) listeners: &'a (dyn Fn() -> Box<dyn Listener> + Sync),
     /// About its bytes.
     pub(super) bytes: u64,
+    /// Whether writers wait for it.
+    pub(super) is_waited_for: bool,
 }
 
 /// What all parts of a change have in common.
@@ -165,7 +167,7 @@ impl Scene<'_> {
         listener: &mut dyn Listener,
     ) -> Result<Outcome> {
         let length = space.making()?.tree().length();
-        let shares = Share::cut(&self.source.anchors, self.first, self.parts(incoming.bytes));
+        let shares = Share::cut(&self.source.anchors, self.first, self.parts(incoming));
         let mut makings = space.fork(shares.len() - 1);
         let done = self.side_by_side(space.making()?, &mut makings, &shares, (incoming, listener));
         space.join(makings, length, done.is_ok())?;
@@ -179,11 +181,12 @@ impl Scene<'_> {
         Ok(all)
     }
 
-    /// Parts that are worth it for so many bytes.
-    fn parts(&self, bytes: u64) -> usize {
-        let by_bytes = bytes / self.limits.part_bytes_min.max(1);
+    /// Parts that are worth it. Writers that wait for all of it leave their processors to it.
+    fn parts(&self, incoming: &Incoming<'_>) -> usize {
+        let by_bytes = incoming.bytes / self.limits.part_bytes_min.max(1);
         let by_groups = self.source.anchors.groups().len() / self.limits.part_groups_min.max(1);
-        let threads = self.executor.parallelism() / self.limits.part_threads.max(1);
+        let for_each = if incoming.is_waited_for { 1 } else { self.limits.part_threads.max(1) };
+        let threads = self.executor.parallelism() / for_each;
         let most = threads.min(by_groups);
         most.min(usize::try_from(by_bytes).unwrap_or(usize::MAX)).max(1)
     }

@@ -18,6 +18,7 @@ mod defects;
 mod gathering;
 mod kept;
 mod model;
+mod quiet;
 mod tails;
 mod walks;
 mod write_through;
@@ -32,6 +33,7 @@ pub(super) const TINY: FlexSizes = FlexSizes {
         gathered_paid_min: 1,
         gathered_bytes_min: 0,
         ahead_intervals_max: 3,
+        together_intervals_max: 3,
         part_bytes_min: 1,
         part_groups_min: 1,
         part_threads: 1,
@@ -65,6 +67,7 @@ pub(super) fn input(
 ) -> FlushInput<'_> {
     FlushInput {
         bytes: entries.len() as u64,
+        is_waited_for: false,
         entries: cursors_of(entries),
         tombstones,
         stripes,

@@ -41,6 +41,7 @@ impl Fixture {
         }
         let input = FlushInput {
             bytes: entries.len() as u64,
+            is_waited_for: false,
             entries: cursors_of(entries),
             tombstones,
             stripes: &[],

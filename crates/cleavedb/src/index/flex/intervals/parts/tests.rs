@@ -8,7 +8,7 @@ use crate::index::flex::intervals::tests::{
     TINY, delete, flush, input, put, recover, verify, work,
 };
 use crate::index::testing::world::{World, entries_of, get};
-use crate::index::{KeyRange, OrderedIndex};
+use crate::index::{FlushInput, KeyRange, OrderedIndex};
 
 /// As many parts as the executor runs at once, or one.
 fn sizes(is_cut: bool) -> FlexSizes {
@@ -98,4 +98,25 @@ fn a_flush_in_parts_that_is_dropped_leaves_nothing() {
     index.install(flushed(901).change).unwrap();
     assert_eq!(get(&*index.view(), key(7).as_bytes(), SEQ_MAX).unwrap().unwrap(), b"never");
     verify(&*index.view());
+}
+
+/// Writers that wait leave their processors to what they wait for.
+#[test]
+fn a_flush_that_is_waited_for_takes_all_threads() {
+    let sizes = sizes(true);
+    let intervals = FlexLimits { part_threads: usize::MAX, ..sizes.intervals };
+    let world = World::new();
+    let sizes = FlexSizes { intervals, ..sizes };
+    let index = FlexIndex::recover(world.context(), &sizes, &[]).unwrap();
+    let come = |seq| (0..200).map(move |number| put(&key(number), seq, "value")).collect();
+    flush(&index, come(1), vec![]);
+    for (is_waited_for, parts) in [(false, 1), (true, 2), (false, 1)] {
+        let seq = index.view().largest_seq() + 1;
+        let flushed = FlushInput { is_waited_for, ..input(come(seq), vec![], &[]) };
+        let prepared = index.apply_flush(flushed).unwrap();
+        assert_eq!(prepared.report.parts, parts);
+        index.install(prepared.change).unwrap();
+        assert_eq!(index.view().largest_seq(), seq);
+        verify(&*index.view());
+    }
 }

@@ -4,9 +4,10 @@ use super::*;
 
 /// An index after flushes that rewrite, append and delete, looking so far ahead, and after it was
 /// brought into order; what it holds, and how often it read for either.
-fn worked(ahead_intervals_max: usize) -> (Vec<Entry>, Vec<Section>, u64, u64) {
-    let sizes =
-        FlexSizes { intervals: FlexLimits { ahead_intervals_max, ..TINY.intervals }, ..TINY };
+fn worked(together_intervals_max: usize) -> (Vec<Entry>, Vec<Section>, u64, u64) {
+    let ahead_intervals_max = together_intervals_max;
+    let intervals = FlexLimits { ahead_intervals_max, together_intervals_max, ..TINY.intervals };
+    let sizes = FlexSizes { intervals, ..TINY };
     let world = World::new();
     let index = FlexIndex::recover(world.context(), &sizes, &[]).unwrap();
     let list = keys(0..600).iter().zip(1..).map(|(key, seq)| put(key, seq, "value")).collect();

@@ -1,0 +1,92 @@
+//! Intervals in many fragments are written in one piece while nobody writes, whether they were read
+//! yet or not: out of what flushes have earned, byte for byte.
+//!
+//! What flushes append makes every later read dearer, and the device has time when nobody writes.
+//! An LSM-tree merges its runs then; here the intervals are passed once after the last flush, from
+//! left to right, and a flush puts an end to it. What is written for this in all never comes to
+//! more than what was put: with reads that pay ([`super::gathering`]) it is a loan to those that
+//! come. The paper leaves fragments to the next flush that meets the interval.
+//!
+//! Part of the plans of an index. Invariant: Q-1 an interval is looked at once after a flush, so
+//! that this comes to an end.
+
+use std::sync::Arc as ValueArc;
+
+use crate::base::error::Result;
+use crate::index::flex::intervals::FlexLimits;
+use crate::index::flex::intervals::view::Source;
+
+/// What is still to be passed, and what it may cost.
+#[derive(Debug, Default)]
+pub(super) struct Quiet {
+    /// Nobody has written for a while.
+    is_quiet: bool,
+    /// Bytes that may be written.
+    earned_bytes: u64,
+    /// Where to go on; `None`: all has been passed since the last flush.
+    next: Option<Vec<u8>>,
+}
+
+impl Quiet {
+    /// A flush brought in so many bytes.
+    pub(super) fn flushed(&mut self, bytes: u64) {
+        self.is_quiet = false;
+        self.earned_bytes = self.earned_bytes.saturating_add(bytes);
+        self.next.get_or_insert_default();
+    }
+
+    /// Nobody writes.
+    pub(super) fn begin(&mut self) {
+        self.is_quiet = true;
+    }
+
+    /// Where to go on, if anything is to be done.
+    pub(super) fn due(&self, limits: &FlexLimits) -> Option<&[u8]> {
+        let is_earned = self.earned_bytes >= limits.gathered_bytes_min.max(1);
+        self.next.as_deref().filter(|_| self.is_quiet && is_earned)
+    }
+
+    /// Intervals up to a key were passed, or all of them, and so many bytes of them written. What
+    /// is left over in the end was for nothing that is still to be done.
+    pub(super) fn passed(&mut self, next: Option<Vec<u8>>, bytes: u64) {
+        self.earned_bytes = match next {
+            Some(_) => self.earned_bytes.saturating_sub(bytes),
+            None => 0,
+        };
+        self.next = next;
+    }
+}
+
+/// Intervals that are to be written in one piece.
+#[derive(Debug, Default)]
+pub(super) struct Passed {
+    /// Where they begin.
+    pub(super) anchors: Vec<ValueArc<[u8]>>,
+    /// Their bytes.
+    pub(super) bytes: u64,
+    /// Where those begin that were not looked at.
+    pub(super) next: Option<Vec<u8>>,
+}
+
+impl Passed {
+    /// Those from a key on, as many as make a job.
+    pub(super) fn from(source: &Source, start: &[u8], limits: &FlexLimits) -> Result<Self> {
+        let mut passed = Self::default();
+        let (bytes_max, mut looked_at) = (limits.gathered_bytes_min.max(1), 0);
+        let mut next = source.anchors.find(start);
+        while let Some(found) = next {
+            let interval = found.interval;
+            if passed.bytes >= bytes_max || looked_at >= limits.job_bytes_max {
+                passed.next = Some(interval.anchor.to_vec());
+                break;
+            }
+            looked_at += interval.bytes;
+            if source.is_in_fragments(&found)? {
+                passed.bytes += interval.bytes;
+                passed.anchors.push(ValueArc::clone(&interval.anchor));
+            }
+            next = source.anchors.get(found.group, found.number + 1);
+        }
+        Ok(passed)
+    }
+}

@@ -1,0 +1,136 @@
+//! What stands in fragments is written in one piece while nobody writes, out of what flushes have
+//! earned; a flush puts an end to it.
+
+use super::*;
+
+/// With room for a few appends to each interval.
+const QUIET: FlexSizes = FlexSizes {
+    intervals: FlexLimits { gathered_fragments_min: 3, gathered_paid_min: 255, ..ROOMY.intervals },
+    ..ROOMY
+};
+
+const JOB: &str = "compaction: quiet";
+
+/// An index of sixty records, behind which so many were appended for each of these keys.
+fn appended(appends: u64, keys: &[&str]) -> (World, Arc<FlexIndex>) {
+    let (world, index) = of_sixty(&QUIET);
+    (100..100 + appends).for_each(|seq| append(&index, keys, seq));
+    (world, index)
+}
+
+fn append(index: &FlexIndex, keys: &[&str], seq: u64) {
+    let entries = keys.iter().map(|key| put(key, seq, &format!("v{seq}"))).collect();
+    flush(index, entries, vec![]);
+}
+
+/// Pieces that the interval of a key stands in.
+fn fragments(index: &FlexIndex, key: &str) -> usize {
+    let view = index.shared.current();
+    let found = view.source.anchors.find(key.as_bytes()).unwrap();
+    view.source.space.fragments(found.range()).unwrap()
+}
+
+fn scan(index: &FlexIndex) -> Vec<Entry> {
+    entries_of(&*index.view(), KeyRange::default())
+}
+
+#[test]
+fn what_nobody_has_read_is_written_in_one_piece_once_nobody_writes() {
+    let (world, index) = appended(3, &["key00010", "key00050"]);
+    assert_eq!((fragments(&index, "key00010"), fragments(&index, "key00050")), (4, 4));
+    assert!(index.pick_job().is_none(), "somebody may be writing");
+    index.note_quiet();
+    let done = work(&index, &[], 9);
+    assert!(done.iter().any(|job| job == JOB), "{done:?}");
+    assert_eq!((fragments(&index, "key00010"), fragments(&index, "key00050")), (1, 1));
+    assert_eq!(get(&*index.view(), b"key00010", SEQ_MAX).unwrap().unwrap(), b"v102");
+    assert_eq!(scan(&index).len(), 60, "older versions are gone");
+    verify(&*index.view());
+    index.note_quiet();
+    let done = work(&index, &[], 9);
+    assert!(done.iter().all(|job| job != JOB), "all has been passed: {done:?}");
+    let again = FlexIndex::recover(world.context(), &QUIET, &index.snapshot_sections()).unwrap();
+    assert_eq!(scan(&again), scan(&index));
+    again.note_quiet();
+    let done = work(&again, &[], 9);
+    assert!(done.iter().all(|job| job != JOB), "nothing came since it was opened: {done:?}");
+}
+
+#[test]
+fn a_flush_puts_an_end_to_it_and_it_goes_on_from_there() {
+    let (_world, index) = appended(3, &["key00010", "key00050"]);
+    index.note_quiet();
+    while fragments(&index, "key00010") > 1 {
+        assert_eq!(work(&index, &[], 1).len(), 1);
+    }
+    assert_eq!(fragments(&index, "key00050"), 4, "a job writes as much as it must");
+    for seq in 200..202 {
+        append(&index, &["key00010"], seq);
+    }
+    assert_eq!(fragments(&index, "key00010"), 3);
+    assert!(work(&index, &[], 9).iter().all(|job| job != JOB), "somebody writes");
+    index.note_quiet();
+    work(&index, &[], 9);
+    assert_eq!((fragments(&index, "key00010"), fragments(&index, "key00050")), (3, 1));
+    append(&index, &["key00050"], 300);
+    index.note_quiet();
+    work(&index, &[], 9);
+    assert_eq!(fragments(&index, "key00010"), 1);
+    verify(&*index.view());
+}
+
+#[test]
+fn no_more_is_written_than_was_put() {
+    let sizes =
+        FlexSizes { intervals: FlexLimits { gathered_bytes_min: 500, ..QUIET.intervals }, ..QUIET };
+    let (world, index) = of_sixty(&sizes);
+    let index = {
+        let sections = index.snapshot_sections();
+        drop(index);
+        FlexIndex::recover(world.context(), &sizes, &sections).unwrap()
+    };
+    let mut seq = 100;
+    while fragments(&index, "key00010") < 4 {
+        append(&index, &["key00010"], seq);
+        seq += 1;
+    }
+    index.note_quiet();
+    let done = work(&index, &[], 99);
+    assert!(done.iter().all(|job| job != JOB), "what came is worth no job: {done:?}");
+    for seq in seq..seq + 40 {
+        append(&index, &["key00010"], seq);
+    }
+    while fragments(&index, "key00010") < 4 {
+        seq += 100;
+        append(&index, &["key00010"], seq);
+    }
+    index.note_quiet();
+    let done = work(&index, &[], 99);
+    assert!(done.iter().any(|job| job == JOB), "{done:?}");
+    assert_eq!(fragments(&index, "key00010"), 1);
+    verify(&*index.view());
+}
+
+#[test]
+fn a_job_that_is_dropped_is_done_again() {
+    let (_world, index) = appended(3, &["key00010"]);
+    let before = scan_past_cache(&index);
+    index.note_quiet();
+    let mut dropped = 0;
+    while let Some(mut job) = index.pick_job().filter(|_| dropped < 3) {
+        drop(job.run(&job_context(&[])).unwrap());
+        dropped += 1;
+    }
+    assert_eq!((dropped, fragments(&index, "key00010")), (3, 4));
+    assert_eq!(scan_past_cache(&index), before);
+    work(&index, &[], 9);
+    assert_eq!(fragments(&index, "key00010"), 1);
+    verify(&*index.view());
+}
+
+fn scan_past_cache(index: &FlexIndex) -> Vec<Entry> {
+    let view = index.shared.current();
+    let all = view.source.anchors.iter().map(|found| (found.interval.stamp, 0));
+    index.shared.cache.carry(&all.collect::<Vec<_>>());
+    scan(index)
+}
