@@ -30,6 +30,7 @@ impl Engine {
         let engine = Arc::clone(self);
         let signal = Arc::clone(&stop);
         let run = move || {
+            let mut seen = engine.visible.load(Ordering::Acquire);
             let mut stopped = signal.stopped.lock();
             while !*stopped {
                 signal.signal.wait_for(&mut stopped, interval);
@@ -38,10 +39,9 @@ impl Engine {
                 }
                 let visible = engine.visible.load(Ordering::Acquire);
                 let is_quiet = engine.gc.is_quiet_since_last_look(visible);
-                if is_quiet {
-                    engine.note_quiet();
-                }
-                if !*stopped && (is_quiet || engine.reads_want_work()) {
+                let is_due =
+                    std::mem::replace(&mut seen, visible) == visible && engine.note_quiet();
+                if !*stopped && (is_quiet || is_due || engine.reads_want_work()) {
                     engine.schedule();
                 }
             }
@@ -66,10 +66,10 @@ impl Engine {
         keyspaces.iter().any(|keyspace| keyspace.index.reads_want_work())
     }
 
-    /// Tells every index that nobody writes.
-    pub(crate) fn note_quiet(&self) {
+    /// Tells every index that nobody writes; whether one has something to do.
+    pub(crate) fn note_quiet(&self) -> bool {
         let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();
-        keyspaces.iter().for_each(|keyspace| keyspace.index.note_quiet());
+        keyspaces.iter().fold(false, |is_due, keyspace| keyspace.index.note_quiet() | is_due)
     }
 
     /// Stops the timer and waits for it.

@@ -367,8 +367,10 @@ pub(crate) trait OrderedIndex: Send + Sync {
         false
     }
     /// Nobody has written for a while, or somebody waits until nothing is due: time for what makes
-    /// reads cheaper.
-    fn note_quiet(&self) {}
+    /// reads cheaper. Whether there is some of that to do.
+    fn note_quiet(&self) -> bool {
+        false
+    }
     /// The whole state as sections, for a fresh manifest.
     fn snapshot_sections(&self) -> Vec<Section>;
     /// Lowest seq that must be replayed from the log although it is flushed; 0 for none. (The LSM

@@ -103,8 +103,8 @@ impl OrderedIndex for BucketedIndex {
         self.index.reads_want_work()
     }
 
-    fn note_quiet(&self) {
-        self.index.note_quiet();
+    fn note_quiet(&self) -> bool {
+        self.index.note_quiet()
     }
 
     fn snapshot_sections(&self) -> Vec<Section> {

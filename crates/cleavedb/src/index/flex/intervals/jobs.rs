@@ -20,7 +20,7 @@ use crate::index::flex::intervals::anchors::Anchors;
 use crate::index::flex::intervals::apply::{Applied, Applier};
 use crate::index::flex::intervals::quiet::{Passed, Quiet};
 use crate::index::flex::intervals::view::FlexView;
-use crate::index::flex::intervals::{FlexChange, Next, Shared, Work, Writer};
+use crate::index::flex::intervals::{FlexChange, FlexLimits, Next, Shared, Work, Writer};
 use crate::index::flex::space::{Prepared as PreparedSpace, Space};
 use crate::index::stripes::surviving_tombstones;
 use crate::index::{Backlog, IndexJob, JobContext, KeyRange, Listener, Prepared, WorkReport};
@@ -101,9 +101,9 @@ impl Plans {
         }
     }
 
-    /// Nobody writes.
-    pub(super) fn note_quiet(&mut self) {
-        self.quiet.begin();
+    /// Nobody writes; whether there is something to do.
+    pub(super) fn note_quiet(&mut self, limits: &FlexLimits) -> bool {
+        self.quiet.begin(limits)
     }
 
     /// A change is in force.
@@ -112,7 +112,7 @@ impl Plans {
         // What changes entries changes what is garbage.
         self.reclaim_waits = match done {
             Done::Reclaim(is_gain) => !is_gain,
-            Done::Checkpoint => self.reclaim_waits,
+            Done::Checkpoint | Done::Passed(_, 0) => self.reclaim_waits,
             Done::Flush(_)
             | Done::Part(..)
             | Done::Tombstones(_)

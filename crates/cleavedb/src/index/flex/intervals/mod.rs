@@ -422,8 +422,8 @@ impl OrderedIndex for FlexIndex {
         self.shared.gathering.is_due()
     }
 
-    fn note_quiet(&self) {
-        self.shared.plans.lock().note_quiet();
+    fn note_quiet(&self) -> bool {
+        self.shared.plans.lock().note_quiet(&self.shared.limits)
     }
 
     fn snapshot_sections(&self) -> Vec<Section> {

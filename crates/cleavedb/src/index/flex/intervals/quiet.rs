@@ -35,9 +35,10 @@ impl Quiet {
         self.next.get_or_insert_default();
     }
 
-    /// Nobody writes.
-    pub(super) fn begin(&mut self) {
+    /// Nobody writes; whether there is something to do.
+    pub(super) fn begin(&mut self, limits: &FlexLimits) -> bool {
         self.is_quiet = true;
+        self.due(limits).is_some()
     }
 
     /// Where to go on, if anything is to be done.
@@ -47,13 +48,17 @@ impl Quiet {
     }
 
     /// Intervals up to a key were passed, or all of them, and so many bytes of them written. What
-    /// is left over in the end was for nothing that is still to be done.
+    /// is left over in the end was for nothing that is still to be done, unless a flush came
+    /// meanwhile: then all are to be passed again.
     pub(super) fn passed(&mut self, next: Option<Vec<u8>>, bytes: u64) {
-        self.earned_bytes = match next {
-            Some(_) => self.earned_bytes.saturating_sub(bytes),
-            None => 0,
+        self.earned_bytes = self.earned_bytes.saturating_sub(bytes);
+        self.next = match next {
+            None if self.is_quiet => {
+                self.earned_bytes = 0;
+                None
+            }
+            next => Some(next.unwrap_or_default()),
         };
-        self.next = next;
     }
 }
 

@@ -2,6 +2,7 @@
 //! earned; a flush puts an end to it.
 
 use super::*;
+use crate::index::flex::intervals::quiet::Quiet;
 
 /// With room for a few appends to each interval.
 const QUIET: FlexSizes = FlexSizes {
@@ -133,4 +134,26 @@ fn scan_past_cache(index: &FlexIndex) -> Vec<Entry> {
     let all = view.source.anchors.iter().map(|found| (found.interval.stamp, 0));
     index.shared.cache.carry(&all.collect::<Vec<_>>());
     scan(index)
+}
+
+/// What it brought in has not been passed yet.
+#[test]
+fn after_a_flush_in_the_midst_of_it_all_is_passed_again() {
+    let limits = QUIET.intervals;
+    let mut quiet = Quiet::default();
+    assert!(!quiet.begin(&limits), "nothing came");
+    quiet.flushed(100);
+    assert!(quiet.due(&limits).is_none() && quiet.begin(&limits));
+    quiet.passed(Some(b"key".into()), 40);
+    assert_eq!(quiet.due(&limits), Some(&b"key"[..]));
+    quiet.flushed(1);
+    quiet.passed(None, 40);
+    assert!(quiet.due(&limits).is_none() && quiet.begin(&limits));
+    assert_eq!(quiet.due(&limits), Some(&b""[..]));
+    quiet.passed(None, 0);
+    assert!(!quiet.begin(&limits), "all has been passed");
+    quiet.flushed(30);
+    assert!(quiet.begin(&limits));
+    quiet.passed(Some(b"key".into()), 30);
+    assert!(quiet.due(&limits).is_none(), "what was earned is spent");
 }
