@@ -2,13 +2,13 @@
 //! yet or not: out of what flushes have earned, byte for byte.
 //!
 //! What flushes append makes every later read dearer, and the device has time when nobody writes.
-//! An LSM-tree merges its runs then; here the intervals are passed once after the last flush, from
-//! left to right, and a flush puts an end to it. What is written for this in all never comes to
-//! more than what was put: with reads that pay ([`super::gathering`]) it is a loan to those that
-//! come. The paper leaves fragments to the next flush that meets the interval.
+//! An LSM-tree merges its runs then; here the intervals are passed once from left to right. A flush
+//! stops that, and it goes on from there: what the flush left further to the left waits for the
+//! pass after the next flush. What is written for this in all comes to what was put, and a job's
+//! worth, at most. The paper leaves fragments to the next flush that meets the interval.
 //!
-//! Part of the plans of an index. Invariant: Q-1 an interval is looked at once after a flush, so
-//! that this comes to an end.
+//! Part of the plans of an index. Invariant: Q-1 an interval is looked at at most once between two
+//! flushes, so that this comes to an end.
 
 use std::sync::Arc as ValueArc;
 

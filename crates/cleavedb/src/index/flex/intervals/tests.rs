@@ -105,6 +105,25 @@ pub(super) fn range_delete(start: &str, end: &str, seq: Seq) -> RangeTombstone {
     RangeTombstone { start: start.as_bytes().into(), end: end.as_bytes().into(), seq }
 }
 
+/// Pieces that the interval of a key stands in.
+fn fragments(index: &FlexIndex, key: &str) -> usize {
+    let view = index.shared.current();
+    let found = view.source.anchors.find(key.as_bytes()).unwrap();
+    view.source.space.fragments(found.range()).unwrap()
+}
+
+fn scan(index: &FlexIndex) -> Vec<Entry> {
+    entries_of(&*index.view(), KeyRange::default())
+}
+
+/// The same with nothing in the cache.
+fn scan_past_cache(index: &FlexIndex) -> Vec<Entry> {
+    let view = index.shared.current();
+    let all = view.source.anchors.iter().map(|found| (found.interval.stamp, 0));
+    index.shared.cache.carry(&all.collect::<Vec<_>>());
+    scan(index)
+}
+
 /// Everything of a view must be sound.
 pub(super) fn verify(view: &dyn IndexView) {
     let mut findings = Findings::default();

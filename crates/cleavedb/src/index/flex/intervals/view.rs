@@ -73,14 +73,14 @@ impl Source {
 
     /// Whether an interval stands in so many fragments that it is worth being written anew.
     pub(super) fn is_in_fragments(&self, found: &Found<'_>) -> Result<bool> {
-        let is_known = found.interval.fragments > 0;
-        Ok(self.gathering.may_be_wanted(found) && {
-            let fragments = match is_known {
-                true => found.interval.fragments.into(),
-                false => self.space.fragments(found.range())?,
-            };
-            self.gathering.is_wanted(found, fragments)
-        })
+        if !self.gathering.may_be_wanted(found) {
+            return Ok(false);
+        }
+        let fragments = match found.interval.fragments {
+            0 => self.space.fragments(found.range())?,
+            known => known.into(),
+        };
+        Ok(self.gathering.is_wanted(found, fragments))
     }
 
     /// The bytes of an interval; its keys must be its own.

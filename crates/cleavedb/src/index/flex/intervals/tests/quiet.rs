@@ -24,17 +24,6 @@ fn append(index: &FlexIndex, keys: &[&str], seq: u64) {
     flush(index, entries, vec![]);
 }
 
-/// Pieces that the interval of a key stands in.
-fn fragments(index: &FlexIndex, key: &str) -> usize {
-    let view = index.shared.current();
-    let found = view.source.anchors.find(key.as_bytes()).unwrap();
-    view.source.space.fragments(found.range()).unwrap()
-}
-
-fn scan(index: &FlexIndex) -> Vec<Entry> {
-    entries_of(&*index.view(), KeyRange::default())
-}
-
 #[test]
 fn what_nobody_has_read_is_written_in_one_piece_once_nobody_writes() {
     let (world, index) = appended(3, &["key00010", "key00050"]);
@@ -127,13 +116,6 @@ fn a_job_that_is_dropped_is_done_again() {
     work(&index, &[], 9);
     assert_eq!(fragments(&index, "key00010"), 1);
     verify(&*index.view());
-}
-
-fn scan_past_cache(index: &FlexIndex) -> Vec<Entry> {
-    let view = index.shared.current();
-    let all = view.source.anchors.iter().map(|found| (found.interval.stamp, 0));
-    index.shared.cache.carry(&all.collect::<Vec<_>>());
-    scan(index)
 }
 
 /// What it brought in has not been passed yet.
