@@ -78,13 +78,12 @@ fn segments_pass_by_the_page_cache_where_asked_for() {
         writer.append(&bytes, 1, Purpose::Flush).unwrap();
         writer.sync(Purpose::Flush).unwrap();
         let segment = Arc::clone(writer.segment());
-        let buffered = io.disk.open(segment.path(), OpenMode::default()).unwrap();
         let mode = OpenMode { direct: true, random: true };
         let is_able = io.disk.open(segment.path(), mode).unwrap().is_direct();
         let is_direct = direct && is_able;
-        let mut probe = vec![0; 2 * DATA_BYTES as usize];
-        let is_cached = buffered.read_cached_at(&mut probe, BLOCK_BYTES);
-        assert!(!is_direct || !is_cached, "written past the page cache");
+        // Not whether the bytes are in the page cache: a probe that may not wait begins to read
+        // ahead, and finds on a busy machine what it has brought in by itself.
+        assert_eq!(writer.is_direct(), is_direct);
         assert!(read(&segment, 10, 8000).unwrap() == bytes[10..8010]);
         let mut batch = [segment.batched(0, 9000, Purpose::Read).unwrap().unwrap()];
         io.disk.read_batch(&mut batch);

@@ -63,6 +63,12 @@ impl SegmentWriter {
         self.position
     }
 
+    /// Whether it writes past the page cache.
+    #[cfg(test)]
+    pub(crate) fn is_direct(&self) -> bool {
+        self.disk_file.is_direct()
+    }
+
     /// Whether a sync would make anything durable.
     pub(crate) fn is_behind(&self) -> bool {
         self.is_behind
