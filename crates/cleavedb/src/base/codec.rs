@@ -118,6 +118,21 @@ impl<'a> Reader<'a> {
     }
 
     fn long_varint(&mut self) -> Result<u64> {
+        if let Some(head) = self.rest.first_chunk() {
+            let word = u64::from_le_bytes(*head);
+            let ends = !word & 0x8080_8080_8080_8080;
+            let bytes = ends.trailing_zeros() as usize / 8 + 1;
+            let kept = word & (u64::MAX >> (64 - 8 * bytes.min(8)));
+            // The last byte is not there for nothing.
+            if ends != 0 && kept >> (8 * (bytes - 1)) != 0 {
+                self.rest = self.rest.get(bytes..).unwrap_or_default();
+                return Ok(joined(kept));
+            }
+        }
+        self.varint_by_bytes()
+    }
+
+    fn varint_by_bytes(&mut self) -> Result<u64> {
         let (mut value, mut shift) = (0u64, 0u32);
         for (number, byte) in self.rest.iter().enumerate() {
             let bits = u64::from(byte & 0x7f);
@@ -159,6 +174,14 @@ impl<'a> Reader<'a> {
         let length = self.varint()?;
         self.take(usize::try_from(length).map_err(|_| too_large(length))?)
     }
+}
+
+/// The groups of seven bits of up to eight bytes as one number: of two bytes each, then of four,
+/// then of eight.
+fn joined(bytes: u64) -> u64 {
+    let pairs = (bytes & 0x007f_007f_007f_007f) | (bytes & 0x7f00_7f00_7f00_7f00) >> 1;
+    let fours = (pairs & 0x0000_3fff_0000_3fff) | (pairs & 0x3fff_0000_3fff_0000) >> 2;
+    (fours & 0x0fff_ffff) | (fours & 0x0fff_ffff_0000_0000) >> 4
 }
 
 // Apart from the readers, so that these stay small enough to be built into their callers.

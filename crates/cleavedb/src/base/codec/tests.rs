@@ -5,13 +5,32 @@ use proptest::prelude::*;
 
 proptest! {
     #[test]
-    fn varints_round_trip(value: u64) {
+    fn varints_round_trip(
+        value: u64,
+        shift in 0u32..64,
+        behind in prop::collection::vec(any::<u8>(), 0..9),
+    ) {
+        let value = value >> shift;
         let mut out = Vec::new();
         put_varint(&mut out, value);
         prop_assert_eq!(out.len(), varint_len(value));
+        out.extend_from_slice(&behind);
         let mut reader = Reader::new(&out);
         prop_assert_eq!(reader.varint().unwrap(), value);
-        prop_assert!(reader.is_empty());
+        prop_assert_eq!(reader.rest(), behind.as_slice());
+    }
+
+    /// Whether many bytes follow or few changes nothing.
+    #[test]
+    fn varints_are_read_alike_wherever_they_stand(mut bytes in prop::collection::vec(
+        prop_oneof![Just(0u8), Just(0x80), Just(0xff), any::<u8>()], 1..12,
+    )) {
+        let short = Reader::new(&bytes).varint().ok();
+        let length = bytes.len();
+        bytes.extend([0x80; 8]);
+        let mut reader = Reader::new(&bytes);
+        let long = reader.varint().ok().filter(|_| bytes.len() - reader.rest().len() <= length);
+        prop_assert_eq!(short, long);
     }
 
     #[test]

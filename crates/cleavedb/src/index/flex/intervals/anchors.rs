@@ -31,10 +31,10 @@ use crate::index::flex::tree::extent::Tag;
 const TOMBSTONES: u16 = 1;
 /// Tag of the first byte of a directory.
 const DIRECTORY: u16 = 2;
-/// Tag of the first byte of an interval without a tail; each append adds one.
+/// Tag of the first byte of an interval without a tail; a bound of the tail's records is added.
 const INTERVAL: u16 = 3;
 
-/// Most records that a tag can count in a tail.
+/// Most records that a tag can tell of in a tail.
 pub(super) const TAIL_MAX: u16 = 250;
 
 /// Most anchors of a directory: what bounds the work that a few bytes of it can make.
@@ -47,8 +47,14 @@ pub(super) enum Mark {
     Tombstones,
     /// A group begins.
     Directory,
-    /// An interval begins, with so many records in its tail.
+    /// An interval begins, with at most so many records in its tail.
     Interval(u16),
+}
+
+/// What a tag says of a tail of so many records: a bound that rises by doubling, 0, 2, 6, 14, 30
+/// and so on. An exact count would make each append two changes of the tree.
+fn tail_bound(records: u16) -> u16 {
+    (records.min(TAIL_MAX) + 2).next_power_of_two().saturating_sub(2).min(TAIL_MAX)
 }
 
 impl Mark {
@@ -57,7 +63,7 @@ impl Mark {
         Tag::new(match self {
             Self::Tombstones => TOMBSTONES,
             Self::Directory => DIRECTORY,
-            Self::Interval(tail) => INTERVAL + tail.min(TAIL_MAX),
+            Self::Interval(tail) => INTERVAL + tail_bound(tail),
         })
     }
 
@@ -79,7 +85,7 @@ pub(super) struct Interval {
     pub(super) anchor: ValueArc<[u8]>,
     /// Bytes of it in the space.
     pub(super) bytes: u64,
-    /// Records behind those that are in order.
+    /// Records behind those that are in order; after an opening no more than that.
     pub(super) tail: u16,
     /// Where these begin; `None` where there are none, or nobody knows.
     pub(super) tail_index: Option<TailIndex>,

@@ -189,7 +189,7 @@ impl<'a> Editor<'a> {
         self.replace_tagged(intervals)
     }
 
-    /// The same with intervals that were written with their tags.
+    /// The same with intervals whose tags stand there already.
     pub(super) fn replace_tagged(&mut self, mut intervals: Vec<Interval>) -> Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
         open.is_touched = true;

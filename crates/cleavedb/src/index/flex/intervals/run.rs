@@ -73,9 +73,6 @@ impl<'a> Record<'a> {
     }
 }
 
-/// About the bytes of a small record: what room is made by.
-const RECORD_BYTES: usize = 64;
-
 /// What decides where a record stands among others, and where it begins.
 #[derive(Clone, Copy)]
 struct Entry<'a> {
@@ -149,29 +146,55 @@ impl Run {
     /// Reads the bytes of an interval, all of them.
     pub(crate) fn decode(bytes: Vec<u8>) -> Result<Self> {
         let mut reader = Reader::new(&bytes);
-        let mut entries: Vec<Entry<'_>> = Vec::with_capacity(bytes.len() / RECORD_BYTES);
+        let (mut starts, mut fingerprints) = (Vec::new(), Vec::new());
         let (mut is_sorted, mut totals) = (true, Totals::default());
+        let mut last: Option<(&[u8], Seq)> = None;
         while !reader.is_empty() {
             let start = bytes.len() - reader.rest().len();
             let at = |error: Error| error.context(format_args!("record at byte {start}"));
             let record = Record::decode(&mut reader).map_err(at)?;
-            let start = u32::try_from(start).map_err(|_| too_large())?;
-            let entry = Entry { key: record.key, seq: record.seq, start };
-            is_sorted &= entries.last().is_none_or(|last| last.compare(&entry).is_lt());
-            totals.add(&record);
-            entries.push(entry);
-        }
-        if !is_sorted {
-            // Puts what was appended in its place.
-            entries.sort_by(Entry::compare);
-            if !entries.is_sorted_by(|a, b| a.compare(b).is_lt()) {
-                return Err(Error::corruption("an interval holds an entry twice"));
+            if last.is_none() {
+                // Others are like the first one, mostly.
+                let room = bytes.len() / (bytes.len() - reader.rest().len()).max(1) + 1;
+                starts.reserve_exact(room);
+                fingerprints.reserve_exact(room);
             }
+            starts.push(u32::try_from(start).map_err(|_| too_large())?);
+            fingerprints.push(fingerprint(key_hash(record.key)));
+            let entry = (record.key, record.seq);
+            is_sorted &= last.is_none_or(|last| compare_entries(last, entry).is_lt());
+            last = Some(entry);
+            totals.add(&record);
         }
-        let starts = entries.iter().map(|entry| entry.start).collect();
-        let fingerprints = entries.iter().map(|entry| fingerprint(key_hash(entry.key))).collect();
+        starts.shrink_to_fit();
+        fingerprints.shrink_to_fit();
         let bytes = ValueArc::new(bytes);
-        Ok(Self { bytes, starts, fingerprints, is_sorted, totals })
+        let mut run = Self { bytes, starts, fingerprints, is_sorted, totals };
+        if !is_sorted {
+            run.sort()?;
+        }
+        Ok(run)
+    }
+
+    /// Puts what was appended in its place.
+    fn sort(&mut self) -> Result<()> {
+        let fingerprints = self.fingerprints.iter();
+        let mut entries: Vec<(Entry<'_>, u16)> = self
+            .starts
+            .iter()
+            .zip(fingerprints)
+            .map(|(start, fingerprint)| {
+                let record = self.record_at(*start);
+                (Entry { key: record.key, seq: record.seq, start: *start }, *fingerprint)
+            })
+            .collect();
+        entries.sort_by(|(a, _), (b, _)| a.compare(b));
+        if !entries.is_sorted_by(|(a, _), (b, _)| a.compare(b).is_lt()) {
+            return Err(Error::corruption("an interval holds an entry twice"));
+        }
+        (self.starts, self.fingerprints) =
+            entries.iter().map(|(entry, fingerprint)| (entry.start, *fingerprint)).unzip();
+        Ok(())
     }
 
     /// The record that begins there; one of no meaning where none does.

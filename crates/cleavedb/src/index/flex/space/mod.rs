@@ -66,7 +66,7 @@ use view::missing;
 pub(crate) struct SpaceLimits {
     /// Blocks of a segment, at most 1024.
     pub(crate) segment_blocks: u64,
-    /// Bytes of the log from which a checkpoint is due: what opening has to do again.
+    /// Bytes of the log from which a checkpoint is due in any case: what an opening does again.
     pub(crate) log_bytes_max: u64,
     /// Garbage that is left alone, in percent of all data.
     pub(crate) garbage_percent_max: u64,
@@ -279,10 +279,14 @@ impl Space {
         self.segments.iter().map(|(id, state)| (*id, state))
     }
 
-    /// Whether the log is so long that a checkpoint is due.
+    /// Whether the log is so long that a checkpoint is due: an opening does again what it holds.
+    /// Where the tree is small, so that to write all of it costs little, half of the longest log is
+    /// enough.
     pub(crate) fn is_checkpoint_due(&self) -> bool {
-        let is_long = self.log.bytes() >= self.context.limits.log_bytes_max;
-        is_long || self.log.files().len() > LOG_FILES_MAX
+        let log_bytes_max = self.context.limits.log_bytes_max;
+        let page_bytes: u64 = self.pages.files().iter().map(|(_, state)| state.bytes).sum();
+        let due_bytes = (2 * page_bytes).clamp(log_bytes_max / 2, log_bytes_max);
+        self.log.bytes() >= due_bytes || self.log.files().len() > LOG_FILES_MAX
     }
 
     /// Files that the published state needs; others of these kinds are of no use after an open.

@@ -34,7 +34,12 @@ impl View {
 
     /// In how many pieces a range stands.
     pub(crate) fn fragments(&self, range: Range<u64>) -> Result<usize> {
-        Ok(runs(&self.tree, range)?.len())
+        let mut count = 0;
+        each_run(&self.tree, range, |_, _| {
+            count += 1;
+            Ok(())
+        })?;
+        Ok(count)
     }
 
     /// The bytes of a range.
@@ -73,34 +78,43 @@ fn read_many<'a>(
     purpose: Purpose,
     find: impl Fn(FileId) -> Option<&'a Arc<Segment>>,
 ) -> Result<Vec<Vec<u8>>> {
-    let mut parts = Vec::new();
+    let mut parts = Vec::with_capacity(2 * ranges.len());
     for (number, range) in ranges.iter().enumerate() {
         let mut at = 0;
-        for (physical, bytes) in runs(tree, range.clone())? {
+        each_run(tree, range.clone(), |physical, bytes| {
             let (id, position) = place_of(physical);
             let segment = find(id).ok_or_else(|| missing(id))?;
             parts.push(Part { segment, position, bytes, place: (number, at) });
             at += bytes as usize;
-        }
+            Ok(())
+        })?;
     }
     read_parts(parts, ranges.len(), Joining::FOR_READS, purpose)
 }
 
-/// Where a range stands: pieces that stand together are one.
-fn runs(tree: &Tree, range: Range<u64>) -> Result<Vec<(u64, u64)>> {
-    let mut runs: Vec<(u64, u64)> = Vec::new();
+/// Takes where a range stands, run by run: pieces that stand together are one.
+fn each_run(
+    tree: &Tree,
+    range: Range<u64>,
+    mut take: impl FnMut(u64, u64) -> Result<()>,
+) -> Result<()> {
+    let mut run: Option<(u64, u64)> = None;
     for piece in tree.walk(range)? {
         let (physical, length) = (piece.extent.physical, u64::from(piece.extent.length));
-        match runs.last_mut() {
+        match &mut run {
             Some((start, bytes))
                 if *start + *bytes == physical && place_of(*start).0 == place_of(physical).0 =>
             {
                 *bytes += length;
             }
-            _ => runs.push((physical, length)),
+            _ => {
+                if let Some((start, bytes)) = run.replace((physical, length)) {
+                    take(start, bytes)?;
+                }
+            }
         }
     }
-    Ok(runs)
+    run.map_or(Ok(()), |(start, bytes)| take(start, bytes))
 }
 
 pub(super) fn missing(id: FileId) -> Error {

@@ -106,6 +106,22 @@ fn after_an_opening_tails_are_not_known_and_intervals_are_read_whole() {
     assert_eq!(TailIndex::appended(&interval(&index), &third), None);
 }
 
+#[test]
+fn a_tag_bounds_the_records_of_a_tail_and_does_not_count_them() {
+    let (world, index) = appended(&[("key00010", "1"), ("key00010", "2"), ("key00010", "3")]);
+    let tail = |index: &FlexIndex| {
+        let view: Arc<FlexView> = index.shared.current();
+        view.source.anchors.find(b"key00010").unwrap().interval.tail
+    };
+    assert_eq!(tail(&index), 3);
+    let sections = index.snapshot_sections();
+    drop(index);
+    let index = recover(&world, &sections);
+    assert_eq!(tail(&index), 6);
+    assert_eq!(get(&*index.view(), b"key00010", SEQ_MAX).unwrap().unwrap(), b"3");
+    verify(&*index.view());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 40 }))]
 

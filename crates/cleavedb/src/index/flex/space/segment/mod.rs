@@ -18,6 +18,7 @@ use std::sync::Arc as SlotArc;
 use crate::base::entry::FileId;
 use crate::base::error::{Error, Result};
 use crate::base::names::{FileKind, file_name};
+use crate::base::recycled::{self, Recycled};
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::sync::{Arc, ArcSwap, Mutex};
 use crate::index::flex::space::SpaceContext;
@@ -122,7 +123,7 @@ impl Segment {
     /// The read of the blocks that these bytes lie in.
     fn blocks_of(&self, from: u64, to: u64, purpose: Purpose) -> Result<BatchRead> {
         let (offset, last) = (block_offset(from), block_offset(to - 1));
-        let buffer = vec![0; (last + BLOCK_BYTES - offset) as usize];
+        let buffer = recycled::take((last + BLOCK_BYTES - offset) as usize);
         Ok(BatchRead { file: self.disk_file(purpose)?, offset, buffer, result: Ok(()) })
     }
 
@@ -136,14 +137,15 @@ impl Segment {
         out: &mut [Vec<u8>],
     ) -> Result<()> {
         self.context.io.meter.read(purpose, read.buffer.len() as u64);
-        read.result.map_err(|e| self.unread(e, read.offset))?;
+        let (offset_read, read_bytes) = (read.offset, Recycled::new(read.buffer));
+        read.result.map_err(|e| self.unread(e, offset_read))?;
         let mut proved: (u64, &[u8]) = (0, &[]);
         for part in parts {
             let (mut position, (number, mut at)) = (part.position, part.place);
             while position < part.end() {
                 let offset = block_offset(position);
                 if offset != proved.0 {
-                    proved = (offset, self.proved_block(&read.buffer, read.offset, offset)?);
+                    proved = (offset, self.proved_block(&read_bytes, offset_read, offset)?);
                 }
                 let within = position % DATA_BYTES;
                 let end = (within + part.end() - position).min(DATA_BYTES);
