@@ -165,6 +165,7 @@ fn scaling(scale: Scale, threads: usize) -> Part {
         steps,
     )
     .with_pairs(UDB)
+    .at("scaling", "clients", threads as f64)
 }
 
 fn cleaning(scale: Scale) -> Part {

@@ -21,7 +21,7 @@ pub(super) fn page(text: &str, results: &[PartResult]) -> Result<String> {
     let (title, rest) = head.split_once('\n').unwrap_or((head, ""));
     out.push_str(&html(title));
     out.push_str("<h2>Plots</h2>\n<p>Logarithmic scales upwards.</p>\n<div class=plots>");
-    for plot in curves(results) {
+    for plot in curves(results).into_iter().chain(steps(results)) {
         out.push_str(&curve(&plot.title, &plot.axis, &plot.lines)?);
     }
     for series in unified::plots(results) {
@@ -29,7 +29,9 @@ pub(super) fn page(text: &str, results: &[PartResult]) -> Result<String> {
     }
     for result in results.iter().filter(|result| result.part.curve.is_none()) {
         let title = format!("{}: operations a second", result.part.name);
-        out.push_str(&bars(&title, &rates(result))?);
+        let named = rates(result).into_iter();
+        let named = named.map(|(engine, label, rate)| (format!("{engine}, {label}"), rate));
+        out.push_str(&bars(&title, &named.collect::<Vec<_>>())?);
     }
     out.push_str("</div>\n<h2>Figures</h2>\n");
     out.push_str(&html(rest));
@@ -40,12 +42,37 @@ pub(super) fn page(text: &str, results: &[PartResult]) -> Result<String> {
     Ok(out)
 }
 
+/// Fewest steps that make a curve.
+const STEPS_MIN: usize = 3;
+
+/// The plots of steps of one part whose names differ in the number at their ends: their rates.
+fn steps(results: &[PartResult]) -> Vec<Plot> {
+    let mut plots: Vec<Plot> = Vec::new();
+    for result in results {
+        let points = rates(result).into_iter().filter_map(|(engine, label, rate)| {
+            let (words, number) = label.rsplit_once(' ')?;
+            Some((engine, words, number.parse::<f64>().ok()?, rate?))
+        });
+        for (engine, words, number, rate) in points {
+            let title = format!("{}: {words}, operations a second", result.part.name);
+            if plots.last().is_none_or(|plot| plot.title != title) {
+                plots.push(Plot { title, axis: words.to_owned(), lines: Vec::new() });
+            }
+            if let Some(plot) = plots.last_mut() {
+                plot.add(engine, number, rate);
+            }
+        }
+    }
+    plots.retain(|plot| plot.lines.iter().any(|(_, points)| points.len() >= STEPS_MIN));
+    plots
+}
+
 /// Rates of a part's steps on every engine.
-fn rates(result: &PartResult) -> Vec<(String, Option<f64>)> {
+fn rates(result: &PartResult) -> Vec<(&str, &str, Option<f64>)> {
     let steps = result.by_engine.iter().flat_map(|(engine, came)| {
         phases(came).map(move |(label, figures)| {
             let rate = figures.get("operations_per_second").and_then(Value::as_f64);
-            (format!("{engine}, {label}"), rate)
+            (engine.as_str(), label, rate)
         })
     });
     steps.collect()

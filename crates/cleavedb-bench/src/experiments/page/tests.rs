@@ -54,6 +54,25 @@ fn parts_of_a_curve_share_a_plot_with_what_the_device_did() {
 }
 
 #[test]
+fn steps_that_differ_in_a_number_make_a_curve() {
+    let mut results = results();
+    let scans: [(&str, &str, f64); 4] = [
+        ("fillrandom", "fillrandom", 9.0),
+        ("scan 10", "seekrandom", 8.0),
+        ("scan 20", "seekrandom", 7.0),
+        ("scan 50", "seekrandom", 5.0),
+    ];
+    let part = results.last_mut().unwrap();
+    part.by_engine = vec![("one".to_owned(), Came::Reports(vec![report(&scans)]))];
+    let name = part.part.name.clone();
+    let plots = steps(&results);
+    let [plot] = plots.as_slice() else { panic!("{plots:?}") };
+    assert_eq!(plot.title, format!("{name}: scan, operations a second"));
+    assert_eq!(plot.axis, "scan");
+    assert_eq!(plot.lines, [("one".to_owned(), vec![(10.0, 8.0), (20.0, 7.0), (50.0, 5.0)])]);
+}
+
+#[test]
 fn text_and_plots_stand_on_the_page() {
     let text = "# values by 1\n\nwords\n- a <list>\n\n| part | a |\n|---|---:|\n| x | 1.5 |\n\n\
                 ## Longest calls\n\n| part |\n|---|\n| y |\n";
