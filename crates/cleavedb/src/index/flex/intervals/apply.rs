@@ -319,7 +319,6 @@ impl Applier<'_> {
         })?;
         let Some((interval, range)) = self.editor.current() else { return Ok(()) };
         let mut interval = interval.clone();
-        let tag = Mark::Interval(interval.tail).tag();
         if builder.len() > 0 {
             interval.tail_index = TailIndex::appended(&interval, &builder);
             interval.bytes += builder.bytes();
@@ -339,10 +338,7 @@ impl Applier<'_> {
         }
         self.applied.come.change(come, Totals::default());
         self.applied.appended += 1;
-        match Mark::Interval(interval.tail).tag() == tag {
-            true => self.editor.replace_tagged(vec![interval]),
-            false => self.editor.replace(vec![interval]),
-        }
+        self.editor.replace(vec![interval])
     }
 
     /// Whether what the interval holds is in the cache.

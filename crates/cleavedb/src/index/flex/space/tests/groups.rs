@@ -118,3 +118,24 @@ fn a_failing_call_loses_no_committed_group() {
     }
     assert!(triggered > 20 && errors > 20, "{triggered} faults, {errors} errors");
 }
+
+#[test]
+fn the_log_of_a_small_tree_begins_anew_at_half_its_bound() {
+    let disk = disk();
+    let context = context(&disk, SpaceLimits { log_bytes_max: 4000, ..SMALL });
+    let mut space = Space::new(&context).unwrap();
+    // Inserted in front of each other, no two extents are one.
+    let bytes_when_due = |space: &mut Space| {
+        while !space.is_checkpoint_due() {
+            space.insert(0, &[1; 30], 1).unwrap();
+            commit(space);
+        }
+        space.log.bytes()
+    };
+    let of_small = bytes_when_due(&mut space);
+    checkpoint(&mut space);
+    assert_eq!(space.log.bytes(), 0);
+    let of_larger = bytes_when_due(&mut space);
+    assert!((2000..2400).contains(&of_small), "{of_small} bytes");
+    assert!((4000..4400).contains(&of_larger), "{of_larger} bytes");
+}
