@@ -130,6 +130,7 @@ impl EntryListener {
             false => dead.superseded_by,
         };
         facts.add(handle.file, self.keyspace, dead.key, by);
+        facts.pack_many();
         if let Some(touching) = self.touching.as_ref().filter(|_| is_hidden) {
             touching.hidden(handle.file);
         }
@@ -238,6 +239,7 @@ impl Listener for EntryListener {
         };
         let mut account = Account { changes: &mut self.changes, facts };
         relocation.order(entries, &mut account)?;
+        facts.pack_many();
         self.held.set(facts.memory_bytes() as u64);
         Ok(())
     }

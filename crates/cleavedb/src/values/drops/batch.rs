@@ -17,6 +17,10 @@ const SECTION_BYTES: usize = 1 << 20;
 /// Bytes in front of a run: the step to its file, its count and its smallest seq.
 const RUN_HEADER_BYTES_MAX: usize = 9 + 10 + 8;
 
+/// Facts at which those of a batch are packed where nobody has to change them any more: as they are
+/// added they take about fifty bytes each, and twice that while their list grows; packed, a dozen.
+const PACKED_FACTS: usize = 8 << 10;
+
 /// One fact, its subject in the arena.
 #[derive(Clone, Copy, Debug)]
 struct Collected {
@@ -33,6 +37,9 @@ pub(crate) struct FactBatch {
     /// The subjects, one after the other.
     subjects: Vec<u8>,
     facts: Vec<Collected>,
+    /// Facts that were packed on the way, and how many they are.
+    packed: Vec<Section>,
+    packed_facts: u64,
     discards: Vec<Discard>,
     dropped: Vec<FileId>,
 }
@@ -40,8 +47,15 @@ pub(crate) struct FactBatch {
 impl FactBatch {
     /// Nothing yet; `hash` is that of the database.
     pub(crate) fn new(hash: KeyedHash) -> Self {
-        let (subjects, facts) = (Vec::new(), Vec::new());
-        Self { hash, subjects, facts, discards: Vec::new(), dropped: Vec::new() }
+        Self {
+            hash,
+            subjects: Vec::new(),
+            facts: Vec::new(),
+            packed: Vec::new(),
+            packed_facts: 0,
+            discards: Vec::new(),
+            dropped: Vec::new(),
+        }
     }
 
     /// A durable version `superseding` of the key exists, and a record of the key that it
@@ -57,6 +71,14 @@ impl FactBatch {
         self.put(FactKind::Moved, file, keyspace, key, seq);
     }
 
+    /// Packs the facts if they are many: for a job that meets more of them than there should be
+    /// memory for. Nothing but facts may be added to such a batch, and none is renamed.
+    pub(crate) fn pack_many(&mut self) {
+        if self.facts.len() >= PACKED_FACTS {
+            self.pack();
+        }
+    }
+
     /// Hash of the database.
     pub(crate) fn hash(&self) -> KeyedHash {
         self.hash
@@ -65,6 +87,7 @@ impl FactBatch {
     /// Gives facts that were added under the number of a container that of a file in it; those
     /// of a container that is gone go, too (rule R2).
     pub(crate) fn rename(&mut self, mut file_in: impl FnMut(FileId) -> Option<FileId>) {
+        debug_assert!(self.packed.is_empty(), "packed facts keep their files");
         self.facts.retain_mut(|fact| match file_in(fact.file) {
             Some(file) => {
                 fact.file = file;
@@ -88,17 +111,21 @@ impl FactBatch {
     /// Whether there is nothing to say.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.facts.is_empty() && self.discards.is_empty() && self.dropped.is_empty()
+        self.facts() == 0 && self.discards.is_empty() && self.dropped.is_empty()
     }
 
     /// How many facts were added, repetitions among them.
     pub(crate) fn facts(&self) -> u64 {
-        self.facts.len() as u64
+        self.facts.len() as u64 + self.packed_facts
     }
 
     /// Bytes that the batch holds: what bounds it.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.subjects.capacity() + self.facts.capacity() * size_of::<Collected>()
+        let packed = self.packed.iter().map(|section| section.payload.len());
+        self.subjects.capacity()
+            + self.facts.capacity() * size_of::<Collected>()
+            + self.packed.capacity() * size_of::<Section>()
+            + packed.sum::<usize>()
     }
 
     /// The sections for the edit, in the order in which they are to be applied; none if there is
@@ -116,16 +143,40 @@ impl FactBatch {
         self.facts.push(Collected { file, seq, at, length: subject.len() as u8 });
     }
 
+    fn pack(&mut self) {
+        debug_assert!(
+            self.discards.is_empty() && self.dropped.is_empty(),
+            "facts and nothing else"
+        );
+        self.packed_facts += self.facts.len() as u64;
+        self.sort_facts();
+        let sections = self.encode_facts(FactsEdit::default(), SECTION_BYTES);
+        self.packed.extend(sections.into_iter().map(|mut section| {
+            section.payload.shrink_to_fit();
+            section
+        }));
+        self.facts.clear();
+        self.subjects.clear();
+    }
+
     fn encode_in(mut self, section_bytes: usize) -> Vec<Section> {
+        debug_assert!(self.packed.is_empty() || self.dropped.is_empty(), "packed facts stay");
         self.dropped.sort_unstable();
         self.dropped.dedup();
         self.settle_discards();
         self.sort_facts();
-        let mut edit = FactsEdit {
+        let edit = FactsEdit {
             dropped: std::mem::take(&mut self.dropped),
             discards: std::mem::take(&mut self.discards),
             ..FactsEdit::default()
         };
+        let mut sections = std::mem::take(&mut self.packed);
+        sections.append(&mut self.encode_facts(edit, section_bytes));
+        sections
+    }
+
+    /// The sections of sorted facts, the first of which begins with what `edit` says.
+    fn encode_facts(&self, mut edit: FactsEdit, section_bytes: usize) -> Vec<Section> {
         let mut bytes = 20 * (edit.dropped.len() + edit.discards.len());
         let mut sections = Vec::new();
         let mut rest = self.facts.as_slice();

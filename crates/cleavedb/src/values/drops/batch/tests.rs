@@ -74,3 +74,31 @@ fn many_facts_take_several_sections_which_say_the_same() {
     let dropped: usize = decoded(&parts).iter().map(|edit| edit.dropped.len()).sum();
     assert_eq!(dropped, 1);
 }
+
+#[test]
+fn facts_of_a_long_job_are_packed_on_the_way() {
+    let facts = 3 * PACKED_FACTS as u64 + 5;
+    let (mut whole, mut packed) = (FactBatch::new(hash()), FactBatch::new(hash()));
+    let mut most = 0;
+    for number in 0..facts {
+        // Keys of 16 bytes, in an order that is not that of their files.
+        let key = [number.to_be_bytes(), (number % 11).to_be_bytes()].concat();
+        for batch in [&mut whole, &mut packed] {
+            batch.add(FileId(1 + number % 40), KEYSPACE, &key, 1000 + number);
+        }
+        packed.pack_many();
+        most = most.max(packed.memory_bytes());
+    }
+    assert_eq!((packed.facts(), packed.packed.len()), (facts, 3));
+    assert!(most * 2 < whole.memory_bytes(), "{most} of {}", whole.memory_bytes());
+    let all = |batch: FactBatch| {
+        let facts = Facts::new(hash()).apply(&decoded(&batch.encode())).unwrap();
+        let of_file = contents(&facts).into_iter();
+        let mut lines: Vec<_> = of_file
+            .flat_map(|(_, file, lines)| lines.into_iter().map(move |line| (file, line)))
+            .collect();
+        lines.sort_unstable();
+        lines
+    };
+    assert_eq!(all(packed), all(whole));
+}
