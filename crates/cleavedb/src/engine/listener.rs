@@ -37,6 +37,8 @@ pub(crate) struct EntryListeners {
     context: Arc<ValueContext>,
     /// Hash of keys, where facts are wanted.
     hash: Option<KeyedHash>,
+    /// Bytes of facts that the database keeps in memory.
+    facts_bytes_max: u64,
     /// Entries up to this seq are in the index.
     indexed: Seq,
     /// What the locator or the map is told, where there is one.
@@ -52,6 +54,7 @@ impl EntryListeners {
             keyspace,
             repairs: self.hash.map(|_| Arc::clone(&self.context)),
             facts: self.hash.map(FactBatch::new),
+            unpacked_bytes_max: self.facts_bytes_max,
             held: HeldMemory::new(&self.context.io.meter, Purpose::Compaction),
             metrics: Arc::clone(&self.metrics),
             strategy: Arc::clone(&self.strategy),
@@ -83,6 +86,8 @@ pub(crate) struct EntryListener {
     repairs: Option<Arc<ValueContext>>,
     /// What is to be known of records that nothing names any more.
     facts: Option<FactBatch>,
+    /// Bytes of it that may wait to be packed.
+    unpacked_bytes_max: u64,
     /// Memory of that.
     held: HeldMemory,
     metrics: Arc<Metrics>,
@@ -130,7 +135,7 @@ impl EntryListener {
             false => dead.superseded_by,
         };
         facts.add(handle.file, self.keyspace, dead.key, by);
-        facts.pack_many();
+        facts.pack_beyond(self.unpacked_bytes_max);
         if let Some(touching) = self.touching.as_ref().filter(|_| is_hidden) {
             touching.hidden(handle.file);
         }
@@ -239,7 +244,7 @@ impl Listener for EntryListener {
         };
         let mut account = Account { changes: &mut self.changes, facts };
         relocation.order(entries, &mut account)?;
-        facts.pack_many();
+        facts.pack_beyond(self.unpacked_bytes_max);
         self.held.set(facts.memory_bytes() as u64);
         Ok(())
     }
@@ -281,6 +286,7 @@ impl Engine {
             strategy: Arc::clone(&self.strategy),
             context: Arc::clone(&self.value_context),
             hash: goes_by_facts.then(|| KeyedHash::new(&self.uuid)),
+            facts_bytes_max: self.widths.facts_bytes_max,
             indexed,
             touching,
             relocations: None,

@@ -4,6 +4,7 @@
 use crate::base::checksum::KeyedHash;
 use crate::base::codec::varint_len;
 use crate::base::entry::{FileId, KeyspaceId, SEQ_MAX, Seq};
+use crate::base::marks::mark;
 use crate::base::names::FILE_ID_MAX;
 use crate::base::section::Section;
 use crate::values::drops::edit::{Discard, FactsEdit, FileRun};
@@ -17,9 +18,12 @@ const SECTION_BYTES: usize = 1 << 20;
 /// Bytes in front of a run: the step to its file, its count and its smallest seq.
 const RUN_HEADER_BYTES_MAX: usize = 9 + 10 + 8;
 
-/// Facts at which those of a batch are packed where nobody has to change them any more: as they are
-/// added they take about fifty bytes each, and twice that while their list grows; packed, a dozen.
-const PACKED_FACTS: usize = 8 << 10;
+/// Bytes of a fact as it is added, about, and twice that while the list grows; packed, a dozen.
+const UNPACKED_BYTES: u64 = 64;
+
+/// Facts that wait to be packed in any case, and most that do: few at once take more than they did,
+/// and more than many are not packed any better.
+const UNPACKED: std::ops::RangeInclusive<u64> = 16..=8 << 10;
 
 /// One fact, its subject in the arena.
 #[derive(Clone, Copy, Debug)]
@@ -37,9 +41,11 @@ pub(crate) struct FactBatch {
     /// The subjects, one after the other.
     subjects: Vec<u8>,
     facts: Vec<Collected>,
-    /// Facts that were packed on the way, and how many they are.
+    /// Facts that were packed on the way, how many they are and the bytes they take: asked for with
+    /// each fact that is added, so neither is summed up then.
     packed: Vec<Section>,
     packed_facts: u64,
+    packed_bytes: usize,
     discards: Vec<Discard>,
     dropped: Vec<FileId>,
 }
@@ -53,6 +59,7 @@ impl FactBatch {
             facts: Vec::new(),
             packed: Vec::new(),
             packed_facts: 0,
+            packed_bytes: 0,
             discards: Vec::new(),
             dropped: Vec::new(),
         }
@@ -71,10 +78,13 @@ impl FactBatch {
         self.put(FactKind::Moved, file, keyspace, key, seq);
     }
 
-    /// Packs the facts if they are many: for a job that meets more of them than there should be
-    /// memory for. Nothing but facts may be added to such a batch, and none is renamed.
-    pub(crate) fn pack_many(&mut self) {
-        if self.facts.len() >= PACKED_FACTS {
+    /// Packs the facts if they take more than so many bytes, or more than it helps to let wait: for
+    /// a job that meets more of them than there is memory for. Nothing but facts may be added to
+    /// such a batch, and none is renamed.
+    pub(crate) fn pack_beyond(&mut self, bytes_max: u64) {
+        let facts_max = (bytes_max / UNPACKED_BYTES).clamp(*UNPACKED.start(), *UNPACKED.end());
+        if self.facts.len() as u64 >= facts_max {
+            mark!("facts_packed_on_the_way");
             self.pack();
         }
     }
@@ -121,11 +131,10 @@ impl FactBatch {
 
     /// Bytes that the batch holds: what bounds it.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let packed = self.packed.iter().map(|section| section.payload.len());
         self.subjects.capacity()
             + self.facts.capacity() * size_of::<Collected>()
             + self.packed.capacity() * size_of::<Section>()
-            + packed.sum::<usize>()
+            + self.packed_bytes
     }
 
     /// The sections for the edit, in the order in which they are to be applied; none if there is
@@ -150,11 +159,11 @@ impl FactBatch {
         );
         self.packed_facts += self.facts.len() as u64;
         self.sort_facts();
-        let sections = self.encode_facts(FactsEdit::default(), SECTION_BYTES);
-        self.packed.extend(sections.into_iter().map(|mut section| {
+        for mut section in self.encode_facts(FactsEdit::default(), SECTION_BYTES) {
             section.payload.shrink_to_fit();
-            section
-        }));
+            self.packed_bytes += section.payload.capacity();
+            self.packed.push(section);
+        }
         self.facts.clear();
         self.subjects.clear();
     }

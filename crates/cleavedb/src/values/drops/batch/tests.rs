@@ -77,7 +77,7 @@ fn many_facts_take_several_sections_which_say_the_same() {
 
 #[test]
 fn facts_of_a_long_job_are_packed_on_the_way() {
-    let facts = 3 * PACKED_FACTS as u64 + 5;
+    let facts = 3 * UNPACKED.end() + 5;
     let (mut whole, mut packed) = (FactBatch::new(hash()), FactBatch::new(hash()));
     let mut most = 0;
     for number in 0..facts {
@@ -86,7 +86,7 @@ fn facts_of_a_long_job_are_packed_on_the_way() {
         for batch in [&mut whole, &mut packed] {
             batch.add(FileId(1 + number % 40), KEYSPACE, &key, 1000 + number);
         }
-        packed.pack_many();
+        packed.pack_beyond(u64::MAX);
         most = most.max(packed.memory_bytes());
     }
     assert_eq!((packed.facts(), packed.packed.len()), (facts, 3));
@@ -101,4 +101,18 @@ fn facts_of_a_long_job_are_packed_on_the_way() {
         lines
     };
     assert_eq!(all(packed), all(whole));
+}
+
+#[test]
+fn what_may_wait_to_be_packed_goes_by_the_bytes_there_are() {
+    for (bytes_max, sections) in [(0, 3), (1 << 10, 3), (20 << 6, 2), (1 << 20, 0)] {
+        let mut batch = FactBatch::new(hash());
+        for seq in 1..=50 {
+            batch.add(FileId(1), KEYSPACE, b"key", seq);
+            batch.pack_beyond(bytes_max);
+        }
+        assert_eq!((batch.facts(), batch.packed.len()), (50, sections));
+        let facts = Facts::new(hash()).apply(&decoded(&batch.encode())).unwrap();
+        assert_eq!(facts.count(), 50);
+    }
 }
