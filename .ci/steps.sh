@@ -84,10 +84,14 @@ step_examples() {
     note "$count examples"
 }
 
-# The command line tool as users build it, on a folder that everybody has.
+# The optimised binaries that steps run, by one command: asked for one by one, each had the engine
+# compiled for itself, with its own features.
+build_optimised() { cargo build --locked --release -p cleave-cli -p cleavedb-sim --bins; }
+
+# The command line tool, optimised as users have it, on a folder that everybody has.
 step_demo() {
     local store
-    cargo build --locked --release --bin cleave
+    build_optimised
     store=$(mktemp -d)
     target/release/cleave demo docs
     target/release/cleave load "$store/db" docs
@@ -113,7 +117,7 @@ step_io_uring() {
 
 # The harness at CI size.
 step_harness() {
-    cargo build --locked --release -p cleavedb-sim
+    build_optimised
     WORKERS=${WORKERS:-$(nproc)} logged target/release/cleavedb-sim ci
     note "$(tail -n 1 "$LOG")"
 }

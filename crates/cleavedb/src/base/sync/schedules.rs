@@ -2,7 +2,7 @@
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p cleavedb --lib --target-dir target/shuttle shuttle`;
 //! `SCHEDULES` sets how many each model of [`THOROUGH`] runs through; the others run through a
-//! quarter of them. A failure prints its schedule, which `SCHEDULE` runs again, best with the
+//! tenth of them. A failure prints its schedule, which `SCHEDULE` runs again, best with the
 //! model's name and `SHUTTLE_CAPTURE_BACKTRACE=1`.
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
@@ -42,7 +42,7 @@ const THOROUGH: [&str; 16] = [
 /// Runs a model under random schedules, half of them with few, far-apart switches (PCT).
 pub(crate) fn check(name: &str, model: impl Fn() + Send + Sync + 'static) {
     let most = std::env::var("SCHEDULES").ok().and_then(|s| s.parse().ok()).unwrap_or(1000);
-    let schedules: usize = if THOROUGH.contains(&name) { most } else { most.div_ceil(4) };
+    let schedules: usize = if THOROUGH.contains(&name) { most } else { most.div_ceil(10) };
     let model: Arc<dyn Fn() + Send + Sync> = Arc::new(model);
     if let Ok(schedule) = std::env::var("SCHEDULE") {
         run(ReplayScheduler::new_from_encoded(&schedule), &model);
