@@ -224,7 +224,7 @@ fn ci_on_simulated_disk() -> Check {
 }
 
 fn ci_on_real_disk() -> Check {
-    report("closing", || family::closing(&until(500)))?;
+    report("closing", || family::closing(&until(700)))?;
     report("isolation", || family::isolation(&until(3), 1000))?;
     report("kills", || family::kills(&program()?, &until(300), 300))
 }
