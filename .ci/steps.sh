@@ -53,10 +53,11 @@ step_fetch() { cargo fetch --locked; }
 step_fmt() { cargo fmt --all --check; }
 
 # All features, the engines compared with among them (that they compile is all that is asked of
-# those here), then the engine as users build it.
+# those here), then the engine and the tool as users build them: alone, with no feature of others.
 step_clippy() {
     cargo clippy --locked --workspace --features cleavedb-bench/peers --all-targets -- -D warnings
     cargo clippy --locked -p cleavedb --all-targets -- -D warnings
+    cargo clippy --locked -p cleave-cli -- -D warnings
     local tree="cargo tree --locked -p cleavedb-bench -e normal --prefix none"
     note "$($tree | sort -u | wc -l) crates without peers, $($tree --features peers | sort -u | wc -l) with"
 }
@@ -88,7 +89,8 @@ step_examples() {
 # compiled for itself, with its own features.
 build_optimised() { cargo build --locked --release -p cleave-cli -p cleavedb-sim --bins; }
 
-# The command line tool, optimised as users have it, on a folder that everybody has.
+# The command line tool, optimised, on a folder that everybody has. (The engine in it has the
+# harness' features too; without them the tool is compiled by the step clippy.)
 step_demo() {
     local store
     build_optimised
