@@ -8,12 +8,30 @@ use crate::base::recycled::Recycled;
 /// Bytes of a value. Cheap to clone; dereferences to `[u8]`.
 ///
 /// A value read from a table shares the cached block it came from, so holding many values for a
-/// long time pins those blocks in memory; copy with `to_vec()` what must be kept.
+/// long time pins those blocks in memory; copy with `to_vec()` what must be kept. What is copied
+/// and short, as keys of iterators are, stands in the value itself.
 #[derive(Clone)]
-pub struct Value {
-    owner: SharedBytes,
-    range: Range<u32>,
+pub struct Value(Bytes);
+
+/// Longest copy that needs no buffer: what fits beside the tag into the 32 bytes that a share of
+/// a buffer takes.
+const INLINE_BYTES_MAX: usize = 30;
+
+/// Where a value's bytes are. The variants of [`SharedBytes`] and its range, flat, so that short
+/// values find room among them.
+#[derive(Clone)]
+enum Bytes {
+    /// Here, the first so many.
+    Inline(u8, [u8; INLINE_BYTES_MAX]),
+    /// In a buffer that was made to be shared.
+    Slice(Arc<[u8]>, Range<u32>),
+    /// In one that was made to be filled.
+    Vec(Arc<Vec<u8>>, Range<u32>),
+    /// In one that was lent to be filled.
+    Recycled(Arc<Recycled>, Range<u32>),
 }
+
+const _: () = assert!(size_of::<Value>() == 32, "a value is as long as a share of a buffer");
 
 /// A buffer that several values may share, however it came to be.
 #[derive(Clone, Debug)]
@@ -57,29 +75,51 @@ impl From<Arc<Recycled>> for SharedBytes {
 
 impl Value {
     /// A value that owns a copy of `bytes`.
+    #[inline]
     pub(crate) fn copy_from(bytes: &[u8]) -> Self {
-        Self { owner: SharedBytes::Slice(Arc::from(bytes)), range: 0..bytes.len() as u32 }
+        let mut inline = [0; INLINE_BYTES_MAX];
+        match inline.get_mut(..bytes.len()) {
+            Some(room) => {
+                room.copy_from_slice(bytes);
+                Self(Bytes::Inline(bytes.len() as u8, inline))
+            }
+            None => Self(Bytes::Slice(Arc::from(bytes), 0..bytes.len() as u32)),
+        }
     }
 
     /// The part `range` of a shared buffer. A range outside the buffer yields an empty value.
     pub(crate) fn shared(owner: impl Into<SharedBytes>, range: Range<usize>) -> Self {
         let owner = owner.into();
         debug_assert!(range.end <= owner.len() && range.end <= u32::MAX as usize);
-        Self { owner, range: range.start as u32..range.end as u32 }
+        let range = range.start as u32..range.end as u32;
+        Self(match owner {
+            SharedBytes::Slice(bytes) => Bytes::Slice(bytes, range),
+            SharedBytes::Vec(bytes) => Bytes::Vec(bytes, range),
+            SharedBytes::Recycled(bytes) => Bytes::Recycled(bytes, range),
+        })
     }
 
-    /// Bytes of the buffer that it keeps in memory, alone or with others.
+    /// Bytes of the buffer that it keeps in memory, alone or with others; none where it has them
+    /// in itself.
     pub(crate) fn held_bytes(&self) -> usize {
-        match &self.owner {
-            SharedBytes::Slice(bytes) => bytes.len(),
-            SharedBytes::Vec(bytes) => bytes.capacity(),
-            SharedBytes::Recycled(bytes) => bytes.capacity(),
+        match &self.0 {
+            Bytes::Inline(..) => 0,
+            Bytes::Slice(bytes, _) => bytes.len(),
+            Bytes::Vec(bytes, _) => bytes.capacity(),
+            Bytes::Recycled(bytes, _) => bytes.capacity(),
         }
     }
 
     /// The bytes.
+    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
-        self.owner.get(self.range.start as usize..self.range.end as usize).unwrap_or(&[])
+        let (owner, range): (&[u8], _) = match &self.0 {
+            Bytes::Inline(len, bytes) => return bytes.get(..usize::from(*len)).unwrap_or(&[]),
+            Bytes::Slice(bytes, range) => (bytes, range),
+            Bytes::Vec(bytes, range) => (bytes, range),
+            Bytes::Recycled(bytes, range) => (bytes, range),
+        };
+        owner.get(range.start as usize..range.end as usize).unwrap_or(&[])
     }
 }
 
@@ -99,7 +139,7 @@ impl AsRef<[u8]> for Value {
 impl From<Vec<u8>> for Value {
     fn from(bytes: Vec<u8>) -> Self {
         let range = 0..bytes.len() as u32;
-        Self { owner: SharedBytes::Vec(Arc::new(bytes)), range }
+        Self(Bytes::Vec(Arc::new(bytes), range))
     }
 }
 

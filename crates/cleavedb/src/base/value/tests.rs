@@ -19,3 +19,17 @@ fn values_share_their_buffer() {
     assert_eq!((value.as_ptr(), &*value), (place, &b"made"[..]));
     assert!(Value::copy_from(b"copied") == b"copied");
 }
+
+/// Short copies need no buffer and stay what they are wherever the value goes.
+#[test]
+fn short_copies_stand_in_the_value() {
+    for length in [0, 1, INLINE_BYTES_MAX - 1, INLINE_BYTES_MAX, INLINE_BYTES_MAX + 1, 300] {
+        let bytes: Vec<u8> = (0..length).map(|byte| byte as u8).collect();
+        let value = Value::copy_from(&bytes);
+        let is_inline = length <= INLINE_BYTES_MAX;
+        assert_eq!(value.held_bytes(), if is_inline { 0 } else { length });
+        let moved = Box::new(value.clone());
+        assert_eq!((&**moved, value.as_bytes()), (&bytes[..], &bytes[..]));
+        assert_eq!(moved.as_ptr() == value.as_ptr(), !is_inline, "a long one is shared");
+    }
+}
