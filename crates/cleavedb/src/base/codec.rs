@@ -118,16 +118,11 @@ impl<'a> Reader<'a> {
     }
 
     fn long_varint(&mut self) -> Result<u64> {
-        if let Some(head) = self.rest.first_chunk() {
-            let word = u64::from_le_bytes(*head);
-            let ends = !word & 0x8080_8080_8080_8080;
-            let bytes = ends.trailing_zeros() as usize / 8 + 1;
-            let kept = word & (u64::MAX >> (64 - 8 * bytes.min(8)));
-            // The last byte is not there for nothing.
-            if ends != 0 && kept >> (8 * (bytes - 1)) != 0 {
-                self.rest = self.rest.get(bytes..).unwrap_or_default();
-                return Ok(joined(kept));
-            }
+        if let Some(head) = self.rest.first_chunk()
+            && let Some((value, bytes)) = short_varint(u64::from_le_bytes(*head))
+        {
+            self.rest = self.rest.get(bytes..).unwrap_or_default();
+            return Ok(value);
         }
         self.varint_by_bytes()
     }
@@ -174,6 +169,22 @@ impl<'a> Reader<'a> {
         let length = self.varint()?;
         self.take(usize::try_from(length).map_err(|_| too_large(length))?)
     }
+}
+
+/// The varint that a word begins with, little-endian, and its bytes; none where it does not end
+/// there, or is longer than it needs to be.
+#[inline]
+pub(crate) fn short_varint(word: u64) -> Option<(u64, usize)> {
+    let ends = !word & 0x8080_8080_8080_8080;
+    if ends == 0 {
+        return None;
+    }
+    // Bits in front of the one that says that the byte is the last.
+    let bits = ends.trailing_zeros();
+    let kept = word & (u64::MAX >> (63 - bits));
+    // The last byte is not there for nothing, unless it is the only one.
+    let is_needed = bits == 7 || kept >> (bits - 7) != 0;
+    is_needed.then(|| (joined(kept), bits as usize / 8 + 1))
 }
 
 /// The groups of seven bits of up to eight bytes as one number: of two bytes each, then of four,

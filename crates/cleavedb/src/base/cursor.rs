@@ -4,6 +4,17 @@ use crate::base::entry::{Kind, Seq};
 use crate::base::error::Result;
 use crate::base::value::Value;
 
+/// What an entry is, but for its value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head<'a> {
+    /// Its key.
+    pub(crate) key: &'a [u8],
+    /// Its sequence number.
+    pub(crate) seq: Seq,
+    /// Its kind.
+    pub(crate) kind: Kind,
+}
+
 /// A position in an ordered run of entries (key ascending, seq descending).
 ///
 /// Invariants: C1 accessors may only be called while [`Cursor::valid`]. C2 after an error the
@@ -31,6 +42,11 @@ pub(crate) trait Cursor: Send {
     fn seq(&self) -> Seq;
     /// Kind of the current entry.
     fn kind(&self) -> Kind;
+    /// The current entry but for its value, if there is one: one call of a boxed cursor where
+    /// four ask for the same.
+    fn head(&self) -> Option<Head<'_>> {
+        self.valid().then(|| Head { key: self.key(), seq: self.seq(), kind: self.kind() })
+    }
     /// Value bytes of the current entry.
     fn value(&self) -> &[u8];
     /// The current value, kept alive beyond the cursor (shares the block where it can).

@@ -8,7 +8,7 @@
 
 use std::cmp::Ordering;
 
-use crate::base::cursor::{BoxCursor, Cursor};
+use crate::base::cursor::{BoxCursor, Cursor, Head};
 use crate::base::entry::{Kind, Seq, key_prefix};
 use crate::base::error::Result;
 use crate::base::value::Value;
@@ -29,16 +29,16 @@ struct Child {
 impl Child {
     /// Takes over the cursor's position.
     fn refresh(&mut self) {
-        self.valid = self.cursor.valid();
-        if self.valid {
-            self.prefix = key_prefix(self.cursor.key());
-            self.seq = self.cursor.seq();
+        let head = self.cursor.head();
+        self.valid = head.is_some();
+        if let Some(Head { key, seq, .. }) = head {
+            (self.prefix, self.seq) = (key_prefix(key), seq);
         }
     }
 
     /// Whether the child stands on exactly this entry.
     fn is_at(&self, key: &[u8], seq: Seq) -> bool {
-        self.cursor.valid() && self.cursor.seq() == seq && self.cursor.key() == key
+        self.cursor.head().is_some_and(|head| head.seq == seq && head.key == key)
     }
 }
 
@@ -277,6 +277,10 @@ impl Cursor for MergingCursor {
 
     fn kind(&self) -> Kind {
         self.current().kind()
+    }
+
+    fn head(&self) -> Option<Head<'_>> {
+        if self.valid { self.current().head() } else { None }
     }
 
     fn value(&self) -> &[u8] {

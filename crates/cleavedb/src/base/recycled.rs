@@ -34,7 +34,7 @@ thread_local! {
 }
 
 /// Bytes that were read into what [`take`] gave.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Recycled(Vec<u8>);
 
 impl Recycled {

@@ -7,7 +7,7 @@
 //! V2 going forward the merged cursor stands within the versions of the current key; going
 //! backward it stands before them. V3 after an error the cursor is invalid until the next seek.
 
-use crate::base::cursor::{BoxCursor, Cursor as _};
+use crate::base::cursor::{BoxCursor, Cursor as _, Head};
 use crate::base::entry::{KeyspaceId, Kind, SEQ_MAX, Seq};
 use crate::base::error::Result;
 use crate::base::merge_operator::SharedOperator;
@@ -85,7 +85,7 @@ impl ScanSource {
             if !fragments.is_empty() {
                 covers.push(fragments);
             }
-            children.push(index.cursor(&CursorOptions {
+            children.extend(index.cursors(&CursorOptions {
                 range: self.range.clone(),
                 purpose: Purpose::Read,
                 fill_cache: true,
@@ -319,13 +319,15 @@ impl VisibleCursor {
         if !self.valid() {
             return Ok(());
         }
-        self.state = State::Invalid;
-        if self.forward {
-            self.skip_key()?;
-        } else {
+        let state = std::mem::replace(&mut self.state, State::Invalid);
+        if !self.forward {
             self.entries.seek(&self.key, 0)?;
+            return self.find_forward();
         }
-        self.find_forward()
+        if matches!(state, State::AtEntry) {
+            self.entries.next()?;
+        }
+        self.find_behind()
     }
 
     /// Moves one pair back.
@@ -372,19 +374,38 @@ impl VisibleCursor {
     /// Finds the next visible pair at or after the merged cursor's entry.
     fn find_forward(&mut self) -> Result<()> {
         self.forward = true;
-        while self.entries.valid() {
-            if self.range.end.as_deref().is_some_and(|end| self.entries.key() >= end) {
+        self.find_from_here(false)
+    }
+
+    /// The same from within or behind the versions of `self.key`, which are not it any more.
+    fn find_behind(&mut self) -> Result<()> {
+        self.find_from_here(true)
+    }
+
+    fn find_from_here(&mut self, is_behind: bool) -> Result<()> {
+        // Whether versions of `self.key` are passed by, and how many were.
+        let (mut is_behind, mut steps) = (is_behind, 0);
+        while let Some(Head { key, seq, kind }) = self.entries.head() {
+            if is_behind && key == self.key {
+                match steps {
+                    STEPS_BEFORE_SEEK => self.entries.seek(&self.key, 0)?,
+                    _ => self.entries.next()?,
+                }
+                steps += 1;
+                continue;
+            }
+            if self.range.end.as_deref().is_some_and(|end| key >= end) {
                 return Ok(());
             }
-            if self.entries.seq() > self.seq {
+            if seq > self.seq {
                 self.entries.next()?;
                 continue;
             }
             self.key.clear();
-            self.key.extend_from_slice(self.entries.key());
+            self.key.extend_from_slice(key);
             let cover = cover_seq(&self.covers, &self.key, self.seq);
-            if self.entries.seq() >= cover {
-                match self.entries.kind() {
+            if seq >= cover {
+                match kind {
                     Kind::Put => {
                         self.state = State::AtEntry;
                         return Ok(());
@@ -402,7 +423,8 @@ impl VisibleCursor {
                     other => return Err(unsupported_kind(other)),
                 }
             }
-            self.skip_key()?;
+            self.entries.next()?;
+            (is_behind, steps) = (true, 1);
         }
         Ok(())
     }
@@ -466,20 +488,6 @@ impl VisibleCursor {
             Kind::PutBare => Base::Bare(self.entries.seq()),
             _ => Base::Inline(value),
         }
-    }
-
-    /// Moves the merged cursor past all versions of `self.key`.
-    fn skip_key(&mut self) -> Result<()> {
-        for _ in 0..STEPS_BEFORE_SEEK {
-            if !self.entries.valid() || self.entries.key() != self.key {
-                return Ok(());
-            }
-            self.entries.next()?;
-        }
-        if self.entries.valid() && self.entries.key() == self.key {
-            self.entries.seek(&self.key, 0)?;
-        }
-        Ok(())
     }
 
     /// Finds the last visible pair at or before the merged cursor's entry, which is the oldest

@@ -12,6 +12,7 @@ use crate::base::cursor::BoxCursor;
 use crate::base::entry::{FileId, KeyspaceId, Kind, Seq};
 use crate::base::error::Result;
 use crate::base::lookup::Lookup;
+use crate::base::merging::MergingCursor;
 use crate::base::names::FileKind;
 use crate::base::section::Section;
 use crate::base::sync::Arc;
@@ -322,8 +323,20 @@ pub(crate) trait IndexView: Send + Sync {
     fn add_apart(&self, _keys: &mut [&mut KeyLookup<'_>]) -> Result<()> {
         Ok(())
     }
-    /// A cursor over all versions of all keys (range deletes left out). Not positioned.
-    fn cursor(&self, options: &CursorOptions) -> Result<BoxCursor>;
+    /// Cursors that together walk all versions of all keys (range deletes left out). Not
+    /// positioned. For who merges them with others: one merge costs less than one of another.
+    fn cursors(&self, options: &CursorOptions) -> Result<Vec<BoxCursor>>;
+    /// The same as one cursor.
+    fn cursor(&self, options: &CursorOptions) -> Result<BoxCursor> {
+        let mut cursors = self.cursors(options)?;
+        match cursors.pop() {
+            Some(only) if cursors.is_empty() => Ok(only),
+            last => {
+                cursors.extend(last);
+                Ok(Box::new(MergingCursor::new(cursors)))
+            }
+        }
+    }
     /// All range tombstones that may touch the range; cached per view, empty in the usual case.
     fn tombstones(&self) -> Result<Arc<Fragments>>;
     /// Seq of the newest range tombstone over `key` that `snapshot` sees; 0 for none. For whoever

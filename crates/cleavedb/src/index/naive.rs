@@ -241,9 +241,8 @@ impl IndexView for NaiveView {
         Ok(())
     }
 
-    fn cursor(&self, options: &CursorOptions) -> Result<BoxCursor> {
-        let cursor = self.cursor_with(table_options(options));
-        Ok(cursor.unwrap_or_else(|| Box::new(MergingCursor::new(Vec::new()))))
+    fn cursors(&self, options: &CursorOptions) -> Result<Vec<BoxCursor>> {
+        Ok(self.cursor_with(table_options(options)).into_iter().collect())
     }
 
     fn tombstones(&self) -> Result<Arc<Fragments>> {

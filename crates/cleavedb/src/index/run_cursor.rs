@@ -3,7 +3,7 @@
 //! Owned by one thread at a time. Invariants: R1 it holds the tables it may read (C4). R2 versions
 //! of a key stand in one table, so a table's end is a key's end.
 
-use crate::base::cursor::Cursor;
+use crate::base::cursor::{Cursor, Head};
 use crate::base::entry::{Kind, SEQ_MAX, Seq};
 use crate::base::error::Result;
 use crate::base::sync::Arc;
@@ -153,6 +153,11 @@ impl Cursor for RunCursor {
     #[inline]
     fn kind(&self) -> Kind {
         self.open.as_ref().map_or(Kind::Delete, |(_, cursor)| cursor.kind())
+    }
+
+    #[inline]
+    fn head(&self) -> Option<Head<'_>> {
+        self.open.as_ref().and_then(|(_, cursor)| cursor.head())
     }
 
     #[inline]

@@ -8,7 +8,7 @@
 
 use std::ptr::NonNull;
 
-use crate::base::cursor::Cursor;
+use crate::base::cursor::{Cursor, Head};
 use crate::base::entry::{KeyspaceId, Kind, SEQ_MAX, Seq};
 use crate::base::error::Result;
 use crate::base::lookup::Lookup;
@@ -413,6 +413,11 @@ impl Cursor for MemtableCursor {
 
     fn kind(&self) -> Kind {
         self.current().kind()
+    }
+
+    fn head(&self) -> Option<Head<'_>> {
+        let node = self.node()?;
+        Some(Head { key: node.key(), seq: node.seq(), kind: node.kind() })
     }
 
     fn value(&self) -> &[u8] {

@@ -7,10 +7,11 @@
 
 use std::ops::RangeInclusive;
 
-use crate::base::cursor::Cursor;
+use crate::base::cursor::{Cursor, Head};
 use crate::base::entry::{Kind, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
+use crate::base::recycled::{self, Recycled};
 use crate::base::sync::Arc;
 use crate::base::value::Value;
 use crate::io::Purpose;
@@ -58,7 +59,7 @@ const WALK_BLOCKS_CHEAP: usize = 16;
 #[derive(Debug, Default)]
 struct Ahead {
     offset: u64,
-    bytes: Vec<u8>,
+    bytes: Recycled,
 }
 
 impl Ahead {
@@ -255,11 +256,12 @@ impl TableCursor {
         };
         mark!("table_readahead");
         let offset = first.extent.offset;
-        let mut bytes = std::mem::take(&mut self.ahead.bytes);
-        bytes.resize((last.extent.end() - offset) as usize, 0);
+        // Whose buffer may serve this read.
+        self.ahead = Ahead::default();
+        let mut bytes = recycled::take((last.extent.end() - offset) as usize);
         self.held.set(bytes.capacity() as u64);
         self.table.read_exact(&mut bytes, offset, self.options.purpose)?;
-        self.ahead = Ahead { offset, bytes };
+        self.ahead = Ahead { offset, bytes: Recycled::new(bytes) };
         Ok(())
     }
 
@@ -371,6 +373,11 @@ impl Cursor for TableCursor {
 
     fn kind(&self) -> Kind {
         self.position.entry().map_or(Kind::Delete, |entry| entry.kind)
+    }
+
+    fn head(&self) -> Option<Head<'_>> {
+        let entry = self.position.entry()?;
+        Some(Head { key: self.position.key(), seq: entry.seq, kind: entry.kind })
     }
 
     fn value(&self) -> &[u8] {

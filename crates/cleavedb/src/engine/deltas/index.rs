@@ -215,8 +215,8 @@ impl IndexView for BucketedView {
         Ok(())
     }
 
-    fn cursor(&self, options: &CursorOptions) -> Result<BoxCursor> {
-        self.index.cursor(options)
+    fn cursors(&self, options: &CursorOptions) -> Result<Vec<BoxCursor>> {
+        self.index.cursors(options)
     }
 
     fn tombstones(&self) -> Result<Arc<Fragments>> {

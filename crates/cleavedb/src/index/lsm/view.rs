@@ -7,7 +7,6 @@ use crate::base::cursor::BoxCursor;
 use crate::base::entry::{FileId, Seq};
 use crate::base::error::{Error, Result};
 use crate::base::lookup::Lookup;
-use crate::base::merging::MergingCursor;
 use crate::base::sync::Arc;
 use crate::base::tombstone::Fragments;
 use crate::index::lsm::counters::Counters;
@@ -186,7 +185,7 @@ impl IndexView for Version {
         Ok(())
     }
 
-    fn cursor(&self, options: &CursorOptions) -> Result<BoxCursor> {
+    fn cursors(&self, options: &CursorOptions) -> Result<Vec<BoxCursor>> {
         let table_options = table_options(options);
         let run = |files| {
             let cursor = RunCursor::new(self.context.clone(), files, table_options);
@@ -207,12 +206,7 @@ impl IndexView for Version {
                 children.push(run(wanted));
             }
         }
-        if children.len() == 1
-            && let Some(only) = children.pop()
-        {
-            return Ok(only);
-        }
-        Ok(Box::new(MergingCursor::new(children)))
+        Ok(children)
     }
 
     fn tombstones(&self) -> Result<Arc<Fragments>> {

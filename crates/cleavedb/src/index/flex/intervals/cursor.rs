@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc as ValueArc;
 
-use crate::base::cursor::Cursor;
+use crate::base::cursor::{Cursor, Head};
 use crate::base::entry::{Kind, SEQ_MAX, Seq};
 use crate::base::error::Result;
 use crate::base::marks::mark;
@@ -307,6 +307,11 @@ impl Cursor for FlexCursor {
     #[inline]
     fn kind(&self) -> Kind {
         self.open.as_ref().map_or(Kind::Delete, |(_, cursor)| cursor.kind())
+    }
+
+    #[inline]
+    fn head(&self) -> Option<Head<'_>> {
+        self.open.as_ref().and_then(|(_, cursor)| cursor.head())
     }
 
     #[inline]

@@ -14,8 +14,8 @@ use std::cmp::Ordering;
 use std::sync::Arc as ValueArc;
 
 use crate::base::checksum::key_hash;
-use crate::base::codec::{Reader, put_varint};
-use crate::base::cursor::Cursor;
+use crate::base::codec::{Reader, put_varint, short_varint};
+use crate::base::cursor::{Cursor, Head};
 use crate::base::entry::{Kind, SEQ_MAX, Seq, compare_entries};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -50,27 +50,76 @@ impl<'a> Record<'a> {
     }
 
     /// Reads one.
+    #[inline]
     pub(crate) fn decode(reader: &mut Reader<'a>) -> Result<Self> {
-        let (key_bytes, packed, value_bytes) =
-            (reader.varint()?, reader.varint()?, reader.varint()?);
-        let (seq, kind) = (packed >> KIND_BITS, packed & ((1 << KIND_BITS) - 1));
-        let kind = match Kind::from_u8(kind as u8) {
-            Some(kind @ (Kind::Put | Kind::PutSeparated | Kind::Merge)) => kind,
-            Some(kind @ (Kind::PutBare | Kind::Delete)) if value_bytes == 0 => kind,
-            _ => {
-                let message = format!("a record of kind {kind} and {value_bytes} bytes");
-                return Err(Error::corruption(message));
-            }
-        };
-        if seq == 0 || seq > SEQ_MAX {
-            return Err(Error::corruption(format!("a record of seq {seq}")));
-        }
-        if key_bytes > KEY_BYTES_MAX as u64 || value_bytes > VALUE_BYTES_MAX as u64 {
-            return Err(Error::corruption("a record states too many bytes"));
-        }
-        let key = reader.take(key_bytes as usize)?;
-        Ok(Self { key, seq, kind, value: reader.take(value_bytes as usize)? })
+        let Header { key_bytes, seq, kind, value_bytes } = Header::decode(reader)?;
+        let key = reader.take(key_bytes)?;
+        Ok(Self { key, seq, kind, value: reader.take(value_bytes)? })
     }
+}
+
+/// What stands in front of a record's key.
+#[derive(Clone, Copy)]
+struct Header {
+    key_bytes: usize,
+    seq: Seq,
+    kind: Kind,
+    value_bytes: usize,
+}
+
+impl Header {
+    /// Reads it.
+    #[inline]
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let short = reader.rest().first_chunk().and_then(short_numbers);
+        let (key_bytes, packed, value_bytes) = match short {
+            Some((numbers, bytes)) => {
+                reader.take(bytes)?;
+                numbers
+            }
+            None => (reader.varint()?, reader.varint()?, reader.varint()?),
+        };
+        let (seq, kind) = (packed >> KIND_BITS, packed & ((1 << KIND_BITS) - 1));
+        let is_known = match Kind::from_u8(kind as u8) {
+            Some(Kind::Put | Kind::PutSeparated | Kind::Merge) => true,
+            Some(Kind::PutBare | Kind::Delete) => value_bytes == 0,
+            _ => false,
+        };
+        let is_right = is_known
+            && (1..=SEQ_MAX).contains(&seq)
+            && key_bytes <= KEY_BYTES_MAX as u64
+            && value_bytes <= VALUE_BYTES_MAX as u64;
+        let kind = Kind::from_u8(kind as u8).filter(|_| is_right);
+        let Some(kind) = kind else { return Err(misread(key_bytes, packed, value_bytes)) };
+        Ok(Self { key_bytes: key_bytes as usize, seq, kind, value_bytes: value_bytes as usize })
+    }
+}
+
+/// The three numbers of a header of the usual lengths (a byte, up to eight, up to two) and the
+/// bytes of them all; none where it is another one, or none at all. Most of the way from record to
+/// record is this, so it has no loop and few branches.
+#[inline]
+fn short_numbers(head: &[u8; 16]) -> Option<((u64, u64, u64), usize)> {
+    let head = u128::from_le_bytes(*head);
+    let (key_bytes, word) = (head as u64 & 0xff, (head >> 8) as u64);
+    let (packed, packed_bytes) = short_varint(word)?;
+    let behind = (head >> (8 * (1 + packed_bytes))) as u64;
+    let (low, high) = (behind & 0xff, behind >> 8 & 0xff);
+    let (value_bytes, bytes) = match (low, high) {
+        (..0x80, _) => (low, 1),
+        (_, 1..0x80) => (low & 0x7f | high << 7, 2),
+        _ => return None,
+    };
+    (key_bytes < 0x80).then_some(((key_bytes, packed, value_bytes), 1 + packed_bytes + bytes))
+}
+
+// Apart, so that reading stays small.
+#[cold]
+fn misread(key_bytes: u64, packed: u64, value_bytes: u64) -> Error {
+    let (seq, kind) = (packed >> KIND_BITS, packed & ((1 << KIND_BITS) - 1));
+    Error::corruption(format!(
+        "a record of seq {seq}, kind {kind}, {key_bytes} bytes of key and {value_bytes} of value"
+    ))
 }
 
 /// What decides where a record stands among others, and where it begins.
@@ -145,6 +194,9 @@ pub(super) fn offer_in_order(bytes: &[u8], key: &[u8], lookup: &mut Lookup) -> R
 impl Run {
     /// Reads the bytes of an interval, all of them.
     pub(crate) fn decode(bytes: Vec<u8>) -> Result<Self> {
+        if u32::try_from(bytes.len()).is_err() {
+            return Err(too_large());
+        }
         let mut reader = Reader::new(&bytes);
         let (mut starts, mut fingerprints) = (Vec::new(), Vec::new());
         let (mut is_sorted, mut totals) = (true, Totals::default());
@@ -159,15 +211,18 @@ impl Run {
                 starts.reserve_exact(room);
                 fingerprints.reserve_exact(room);
             }
-            starts.push(u32::try_from(start).map_err(|_| too_large())?);
+            starts.push(start as u32);
             fingerprints.push(fingerprint(key_hash(record.key)));
             let entry = (record.key, record.seq);
             is_sorted &= last.is_none_or(|last| compare_entries(last, entry).is_lt());
             last = Some(entry);
             totals.add(&record);
         }
-        starts.shrink_to_fit();
-        fingerprints.shrink_to_fit();
+        // What is a little too long is not worth another allocation.
+        if starts.capacity() - starts.len() > starts.len() / 8 {
+            starts.shrink_to_fit();
+            fingerprints.shrink_to_fit();
+        }
         let bytes = ValueArc::new(bytes);
         let mut run = Self { bytes, starts, fingerprints, is_sorted, totals };
         if !is_sorted {
@@ -290,16 +345,16 @@ impl Run {
     }
 
     /// Where the parts of a record of this number lie.
+    #[inline]
     fn parts(&self, number: usize) -> Option<Parts> {
-        let record = self.get(number)?;
-        // Each lies behind the one before: what is left out of the bytes says where it ends.
-        let (from, end) = (self.bytes.as_ptr() as usize, self.bytes.len());
-        let within = |part: &[u8]| {
-            let start = (part.as_ptr() as usize).checked_sub(from).filter(|start| *start <= end);
-            start.map_or((0, 0), |start| (start as u32, (start + part.len()) as u32))
-        };
-        let (key, value) = (within(record.key), within(record.value));
-        Some(Parts { number, key, value, seq: record.seq, kind: record.kind })
+        let start = *self.starts.get(number)? as usize;
+        let mut reader = Reader::new(self.bytes.get(start..)?);
+        let Header { key_bytes, seq, kind, value_bytes } = Header::decode(&mut reader).ok()?;
+        let key = self.bytes.len() - reader.rest().len();
+        let value = key + key_bytes;
+        // all of it lies within the bytes, which are less than 4 GiB.
+        let (key, value, end) = (key as u32, value as u32, (value + value_bytes) as u32);
+        Some(Parts { number, key: (key, value), value: (value, end), seq, kind })
     }
 
     /// The value of a record without a copy of it.
@@ -409,6 +464,7 @@ impl RunCursor {
         self.run.bytes.get(range.0 as usize..range.1 as usize).unwrap_or_default()
     }
 
+    #[inline]
     fn stand_at(&mut self, number: Option<usize>) {
         self.at = number.and_then(|number| self.run.parts(number));
     }
@@ -435,6 +491,7 @@ impl Cursor for RunCursor {
         Ok(())
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
         self.stand_at(self.at.map(|at| at.number + 1));
         Ok(())
@@ -445,6 +502,7 @@ impl Cursor for RunCursor {
         Ok(())
     }
 
+    #[inline]
     fn valid(&self) -> bool {
         self.at.is_some()
     }
@@ -462,6 +520,12 @@ impl Cursor for RunCursor {
     #[inline]
     fn kind(&self) -> Kind {
         self.at.as_ref().map_or(Kind::Delete, |at| at.kind)
+    }
+
+    #[inline]
+    fn head(&self) -> Option<Head<'_>> {
+        let Parts { seq, kind, .. } = *self.at.as_ref()?;
+        Some(Head { key: self.key(), seq, kind })
     }
 
     #[inline]

@@ -268,8 +268,8 @@ impl IndexView for FlexView {
         Ok(())
     }
 
-    fn cursor(&self, options: &CursorOptions) -> Result<BoxCursor> {
-        Ok(Box::new(FlexCursor::new(&self.source, options)))
+    fn cursors(&self, options: &CursorOptions) -> Result<Vec<BoxCursor>> {
+        Ok(vec![Box::new(FlexCursor::new(&self.source, options))])
     }
 
     fn tombstones(&self) -> Result<Arc<Fragments>> {

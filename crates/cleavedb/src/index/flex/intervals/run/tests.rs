@@ -84,6 +84,36 @@ fn a_tail_is_sorted_in_and_nothing_is_there_twice() {
     assert_eq!(Run::decode(bytes_of(&records)).unwrap_err().kind(), ErrorKind::Corruption);
 }
 
+/// What is read at a glance is what is read number by number, whatever the lengths.
+#[test]
+fn short_headers_are_read_as_long_ones() {
+    let edges = |bits: u32| (0..=bits / 7).flat_map(|n| [(1u64 << (7 * n)) - 1, 1 << (7 * n)]);
+    for key_bytes in [0, 1, 27, 127, 128, 16_384] {
+        for packed in edges(56).chain([u64::MAX >> 1]) {
+            for value_bytes in edges(35) {
+                let numbers = (key_bytes, packed, value_bytes);
+                let mut bytes = Vec::new();
+                for number in [key_bytes, packed, value_bytes] {
+                    put_varint(&mut bytes, number);
+                }
+                let length = bytes.len();
+                bytes.resize(length.max(16), 0xff);
+                let short = short_numbers(bytes.first_chunk().unwrap());
+                let is_short = key_bytes < 128 && packed < 1 << 56 && value_bytes < 16_384;
+                assert_eq!(short, is_short.then_some((numbers, length)), "{numbers:?}");
+            }
+        }
+    }
+    // Numbers in more bytes than they need, or that do not end.
+    for overlong in [[3u8, 0x80, 0, 1], [3, 0xb9, 0x80, 0], [3, 0x39, 0x85, 0]] {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&overlong);
+        assert_eq!(short_numbers(&bytes), None, "{overlong:?}");
+        assert!(Record::decode(&mut Reader::new(&bytes)).is_err(), "{overlong:?}");
+    }
+    assert_eq!(short_numbers(&[0xff; 16]), None);
+}
+
 #[test]
 fn bytes_that_no_writer_wrote_are_refused() {
     let good = bytes_of(&[record("key", 7, Kind::Put, "value")]);
