@@ -59,6 +59,41 @@ struct Outline {
     end: u32,
 }
 
+/// The lengths and the tag of nearly every entry: each in one byte, the value's in up to two.
+#[derive(Clone, Copy)]
+struct Short {
+    shared: u8,
+    unshared: u8,
+    value: u16,
+    tag: u8,
+    /// Bytes up to the seq.
+    bytes: usize,
+}
+
+impl Short {
+    /// Of the entry that begins there, if they are so short.
+    #[inline(always)]
+    fn of(entry: &[u8]) -> Option<Self> {
+        let &[shared, unshared, low, high, last] = entry.first_chunk::<5>()?;
+        let (value, tag, bytes) = match (low, high) {
+            (..0x80, tag) => (u16::from(low), tag, 4),
+            (_, 1..0x80) => (u16::from(low & 0x7f) | u16::from(high) << 7, last, 5),
+            _ => return None,
+        };
+        let is_short = (shared | unshared | tag) < 0x80;
+        is_short.then_some(Self { shared, unshared, value, tag, bytes })
+    }
+
+    /// Where the parts are of the entry, which begins at `start`.
+    #[inline(always)]
+    fn outline(self, start: u32) -> Outline {
+        let key = start + self.bytes as u32 + u32::from(self.tag >> 4);
+        let value = key + u32::from(self.unshared);
+        let end = value + u32::from(self.value);
+        Outline { shared: u32::from(self.shared), key, value, end }
+    }
+}
+
 /// Outcome of [`Block::get`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockGet {
@@ -149,24 +184,19 @@ impl Block {
     /// Decodes the entry at `start`.
     #[inline(always)]
     pub(crate) fn entry(&self, start: u32) -> Result<EntryAt> {
-        // Nearly always each length fits in one byte. Twelve bytes can be read at every entry, as
-        // at least one restart point and the number of restart points follow the last one.
-        let rest = self.bytes.get(start as usize..).unwrap_or(&[]);
-        if let Some(&[shared, unshared, value, tag, s0, s1, s2, s3, s4, s5, s6, s7]) =
-            rest.first_chunk::<12>()
-            && (shared | unshared | value | tag) < 0x80
+        let rest = self.bytes_from(start);
+        // Eight bytes can be read behind every tag, as at least one restart point and the number
+        // of restart points follow the last entry.
+        if let Some(short) = Short::of(rest)
+            && let Some(seq) = rest.get(short.bytes..).and_then(|rest| rest.first_chunk::<8>())
         {
-            let seq = u64::from_le_bytes([s0, s1, s2, s3, s4, s5, s6, s7]);
-            let seq_bytes = u32::from(tag >> 4);
-            let key = start + 4 + seq_bytes;
-            let value_at = key + u32::from(unshared);
-            let end = value_at + u32::from(value);
-            if let Some(kind) = Kind::from_u8(tag & 0x0f)
+            let seq_bytes = u32::from(short.tag >> 4);
+            let Outline { shared, key, value, end } = short.outline(start);
+            if let Some(kind) = Kind::from_u8(short.tag & 0x0f)
                 && end <= self.entries_end
             {
-                let seq = seq & ((1u64 << (8 * seq_bytes)) - 1);
-                let shared = u32::from(shared);
-                return Ok(EntryAt { start, shared, key, value: value_at, end, seq, kind });
+                let seq = u64::from_le_bytes(*seq) & ((1u64 << (8 * seq_bytes)) - 1);
+                return Ok(EntryAt { start, shared, key, value, end, seq, kind });
             }
         }
         self.entry_slow(start)
@@ -175,15 +205,10 @@ impl Block {
     /// Where the parts of the entry at `start` are: what a search needs of those it passes by.
     #[inline(always)]
     fn outline(&self, start: u32) -> Result<Outline> {
-        let rest = self.bytes.get(start as usize..).unwrap_or(&[]);
-        if let Some(&[shared, unshared, value, tag]) = rest.first_chunk::<4>()
-            && (shared | unshared | value | tag) < 0x80
-        {
-            let key = start + 4 + u32::from(tag >> 4);
-            let value_at = key + u32::from(unshared);
-            let end = value_at + u32::from(value);
-            if end <= self.entries_end {
-                return Ok(Outline { shared: u32::from(shared), key, value: value_at, end });
+        if let Some(short) = Short::of(self.bytes_from(start)) {
+            let outline = short.outline(start);
+            if outline.end <= self.entries_end {
+                return Ok(outline);
             }
         }
         let EntryAt { shared, key, value, end, .. } = self.entry_slow(start)?;

@@ -98,6 +98,36 @@ proptest! {
     }
 }
 
+/// What is read at a glance is what is read number by number, whatever the lengths.
+#[test]
+fn short_headers_are_read_as_long_ones() {
+    for value in [0, 1, 126, 127, 128, 129, 255, 256, 16_383, 16_384, 16_385] {
+        for key in [1, 127, 128] {
+            for seq in [1, 255, 256, (1 << 48) - 1, 1 << 48, SEQ_MAX] {
+                let (first, key) = (item(b"", 1, Kind::Put, b""), vec![b'k'; key]);
+                let value = vec![7; value];
+                let bytes = build(&[first, item(&key, seq, Kind::Put, &value)], 1);
+                let block = Block::from_raw(bytes.clone().into(), bytes.len()).unwrap();
+                let start = block.restart(1).unwrap();
+                let (entry, slow) = (block.entry(start).unwrap(), block.entry_slow(start).unwrap());
+                let outline = block.outline(start).unwrap();
+                let parts = |e: &EntryAt| (e.start, e.shared, e.key, e.value, e.end, e.seq, e.kind);
+                assert_eq!(parts(&entry), parts(&slow));
+                assert_eq!(
+                    (outline.shared, outline.key, outline.value, outline.end),
+                    (slow.shared, slow.key, slow.value, slow.end)
+                );
+                assert_eq!((entry.seq, block.slice(entry.key, entry.value)), (seq, &key[..]));
+                assert_eq!(block.value(&entry), value);
+                let is_short = Short::of(block.bytes_from(start)).is_some();
+                assert_eq!(is_short, value.len() < 16_384 && key.len() < 128);
+            }
+        }
+    }
+    // A length in more bytes than it needs is no length.
+    assert!(Short::of(&[0, 1, 0x80, 0, 0x11, 1, b'k']).is_none());
+}
+
 #[test]
 fn lengths_beyond_one_byte_take_the_slow_path() {
     let long = vec![b'k'; 300];
