@@ -23,7 +23,7 @@ use crate::io::Purpose;
 /// A latency distribution, in microseconds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Histogram {
-    /// Operations counted.
+    /// Operations timed: all of a kind, but for gets, of which one in eight of each thread is.
     pub count: u64,
     /// Mean.
     pub mean_us: f64,
@@ -33,7 +33,7 @@ pub struct Histogram {
     pub p99_us: f64,
     /// 99.9th percentile.
     pub p999_us: f64,
-    /// Largest.
+    /// Largest of those timed.
     pub max_us: f64,
 }
 

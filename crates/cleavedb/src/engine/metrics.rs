@@ -1,5 +1,6 @@
 //! Counters and latency distributions, updated without locks.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
@@ -15,7 +16,7 @@ use crate::engine::pacing::Reason;
 pub(crate) enum Operation {
     /// One batch, put, delete or merge.
     Write = 0,
-    /// One get.
+    /// One get of those that are timed ([`is_get_timed`]).
     Get = 1,
     /// One `multi_get` call.
     MultiGet = 2,
@@ -53,6 +54,25 @@ impl Operation {
             Self::Compaction => "compaction",
         }
     }
+}
+
+/// One get of so many of a thread is timed: to look at the clock twice and to count what it says
+/// costs as much as a tenth of a get that finds all in memory.
+pub(crate) const GETS_PER_TIMED: u32 = 8;
+
+thread_local! {
+    /// Gets of this thread until one is timed again.
+    static UNTIMED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether this thread's next get is timed: the first one, and one of [`GETS_PER_TIMED`].
+#[inline]
+pub(crate) fn is_get_timed() -> bool {
+    UNTIMED.with(|untimed| {
+        let left = untimed.get();
+        untimed.set(left.checked_sub(1).unwrap_or(GETS_PER_TIMED - 1));
+        left == 0
+    })
 }
 
 /// Buckets of a distribution: 8 a power of two over 2^40 ns, so within 12.5 % up to 18 minutes.

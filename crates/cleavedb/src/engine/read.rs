@@ -14,7 +14,7 @@ use crate::base::value::Value;
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::locate::search::{Search, Searches};
-use crate::engine::metrics::Operation;
+use crate::engine::metrics::{Operation, is_get_timed};
 use crate::engine::view::View;
 use crate::index::{BoxApart, KeyLookup};
 use crate::io::Purpose;
@@ -54,10 +54,12 @@ impl Engine {
         snapshot: Option<Seq>,
     ) -> Result<Option<Value>> {
         self.check_readable(keyspace)?;
-        let start = self.io.clock.now();
+        let start = is_get_timed().then(|| self.io.clock.now());
         self.metrics.gets.add(1);
         let value = self.look_up_value(keyspace, key, snapshot);
-        self.metrics.record(Operation::Get, self.io.clock.now().saturating_sub(start));
+        if let Some(start) = start {
+            self.metrics.record(Operation::Get, self.io.clock.now().saturating_sub(start));
+        }
         value
     }
 

@@ -40,3 +40,17 @@ fn operands_of_reads_are_counted_by_powers_of_two() {
     let wanted = [(1, 2), (2, 1), (4, 2), (8, 2), (16, 1), (1 << 31, 1)];
     assert_eq!(counts.counts().collect::<Vec<_>>(), wanted);
 }
+
+/// Threads take turns of their own; each begins with a get that is timed.
+#[test]
+fn one_get_of_eight_is_timed() {
+    let timed = || {
+        let gets = 5 * GETS_PER_TIMED;
+        let turns: Vec<bool> = (0..gets).map(|_| is_get_timed()).collect();
+        let expected = (0..gets).map(|number| number % GETS_PER_TIMED == 0);
+        assert!(turns.iter().copied().eq(expected), "{turns:?}");
+    };
+    std::thread::scope(|scope| {
+        (0..3).for_each(|_| drop(scope.spawn(timed)));
+    });
+}
