@@ -238,11 +238,10 @@ impl Applier<'_> {
         self.rewrite(nothing, &Portion::default(), end.as_deref())
     }
 
-    /// Writes an interval anew in one piece, if it is there still and stands in many.
-    pub(super) fn gather(&mut self, anchor: &[u8]) -> Result<()> {
+    /// Writes an interval anew in one piece, if it is there still and stands in so many.
+    pub(super) fn gather(&mut self, anchor: &[u8], fragments_min: usize) -> Result<()> {
         self.editor.seek(anchor)?;
         let Some((interval, range)) = self.editor.current() else { return Ok(()) };
-        let fragments_min = self.editor.limits.gathered_fragments_min;
         if *interval.anchor != *anchor || self.fragments(interval, range)? < fragments_min {
             return Ok(());
         }

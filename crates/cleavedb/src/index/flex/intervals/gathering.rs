@@ -28,6 +28,12 @@ const SLOTS: u64 = 1 << 14;
 /// Bits of a slot that count; those above name the interval.
 const COUNT_BITS: u32 = 8;
 
+/// Whether an interval may stand in so many fragments, for all that is remembered of it.
+pub(super) fn may_have(found: &Found<'_>, fragments: usize) -> bool {
+    let known = usize::from(found.interval.fragments);
+    known == 0 || known >= fragments
+}
+
 /// What reads have noted of one index.
 pub(super) struct Gathering {
     limits: FlexLimits,
@@ -53,23 +59,24 @@ impl Gathering {
         Self { limits, paid, usual_walk, wanted: Mutex::new(Wanted::default()) }
     }
 
-    /// Whether an interval may stand in many fragments, for all that is remembered of it.
+    /// Whether an interval may stand in so many fragments as reads pay for, for all that is
+    /// remembered of it.
     pub(super) fn may_be_wanted(&self, found: &Found<'_>) -> bool {
-        let known = usize::from(found.interval.fragments);
-        known == 0 || known >= self.limits.gathered_fragments_min
+        may_have(found, self.limits.gathered_fragments_min)
     }
 
-    /// Whether an interval in so many fragments is worth being written anew. A long one in
-    /// fragments that are long gains nothing by it.
-    pub(super) fn is_wanted(&self, found: &Found<'_>, fragments: usize) -> bool {
+    /// Whether an interval in so many fragments is worth being written anew where that is done
+    /// from `min` of them on. A long one in fragments that are long gains nothing by it.
+    pub(super) fn is_wanted(&self, found: &Found<'_>, fragments: usize, min: usize) -> bool {
         let bytes_max = self.limits.interval_bytes_max.saturating_mul(fragments as u64);
-        fragments >= self.limits.gathered_fragments_min && found.interval.bytes <= bytes_max
+        fragments >= min && found.interval.bytes <= bytes_max
     }
 
     /// Counts a read of an interval in so many fragments, and notes it once enough was paid.
     pub(super) fn note(&self, found: &Found<'_>, fragments: usize) {
         let bytes = found.interval.bytes;
-        if !self.is_wanted(found, fragments) || !self.is_paid(&found.interval.anchor, fragments) {
+        let is_wanted = self.is_wanted(found, fragments, self.limits.gathered_fragments_min);
+        if !is_wanted || !self.is_paid(&found.interval.anchor, fragments) {
             return;
         }
         let mut wanted = self.wanted.lock();

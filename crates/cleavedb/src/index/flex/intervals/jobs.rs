@@ -101,9 +101,9 @@ impl Plans {
         }
     }
 
-    /// Nobody writes; whether there is something to do.
-    pub(super) fn note_quiet(&mut self, limits: &FlexLimits) -> bool {
-        self.quiet.begin(limits)
+    /// Nobody writes; whether there is something to do among so many bytes of data.
+    pub(super) fn note_quiet(&mut self, limits: &FlexLimits, data_bytes: u64) -> bool {
+        self.quiet.begin(limits, data_bytes)
     }
 
     /// A change is in force.
@@ -189,7 +189,8 @@ impl Plans {
         if shared.gathering.is_due() {
             return Some((Task::Gather, 1.0));
         }
-        self.quiet.due(&shared.limits).map(|start| (Task::Pass(start.to_vec()), 1.0))
+        let (start, fragments_min) = self.quiet.due(&shared.limits)?;
+        Some((Task::Pass(start.to_vec(), fragments_min), 1.0))
     }
 }
 
@@ -201,8 +202,8 @@ enum Task {
     Tidy(u64, KeyRange),
     Tombstones,
     Gather,
-    /// Of intervals from a key on.
-    Pass(Vec<u8>),
+    /// Of intervals from a key on, those in so many fragments.
+    Pass(Vec<u8>, usize),
 }
 
 /// Keeps other jobs of the index from being picked.
@@ -304,9 +305,11 @@ impl IndexJob for FlexJob {
             Task::Tombstones => self.apply_tombstones(context),
             Task::Gather => {
                 let anchors = self.shared.gathering.take();
-                self.gather(context, &anchors, ("read in fragments", Done::Gathered))
+                let fragments_min = self.shared.limits.gathered_fragments_min;
+                let told = ("read in fragments", Done::Gathered);
+                self.gather(context, (&anchors, fragments_min), told)
             }
-            Task::Pass(start) => self.pass(context, &start),
+            Task::Pass(start, fragments_min) => self.pass(context, (&start, fragments_min)),
         }
     }
 }
@@ -417,11 +420,11 @@ impl FlexJob {
         })
     }
 
-    /// Writes what stands in many fragments in one piece.
+    /// Writes what stands in so many fragments in one piece.
     fn gather(
         &self,
         context: &JobContext,
-        anchors: &[ValueArc<[u8]>],
+        (anchors, fragments_min): (&[ValueArc<[u8]>], usize),
         told: (&str, Done),
     ) -> Result<Prepared> {
         let writer = self.shared.wait_for_writer();
@@ -429,20 +432,20 @@ impl FlexJob {
         let listener = context.listeners.listener(self.shared.context.keyspace);
         let kept = view.tombstones.tombstones();
         self.look_at(context, (writer, &view), listener, kept, told, |applier| {
-            applier.each(anchors, |applier, anchor| applier.gather(anchor))
+            applier.each(anchors, |applier, anchor| applier.gather(anchor, fragments_min))
         })
     }
 
-    /// Passes intervals from a key on while nobody writes.
-    fn pass(&self, context: &JobContext, start: &[u8]) -> Result<Prepared> {
+    /// Passes intervals from a key on while nobody writes: those in so many fragments.
+    fn pass(&self, context: &JobContext, from: (&[u8], usize)) -> Result<Prepared> {
         let source = Arc::clone(&self.shared.current().source);
-        let Passed { anchors, bytes, next } = Passed::from(&source, start, &self.shared.limits)?;
+        let Passed { anchors, bytes, next } = Passed::from(&source, from, &self.shared.limits)?;
         let done = Done::Passed(next, bytes);
         if anchors.is_empty() {
             return Ok(self.nothing(done));
         }
         mark!("interval_gathered_in_quiet");
-        self.gather(context, &anchors, ("quiet", done))
+        self.gather(context, (&anchors, from.1), ("quiet", done))
     }
 
     /// Looks at intervals, each with all that it holds in sight, nothing coming in.

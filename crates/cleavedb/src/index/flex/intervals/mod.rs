@@ -423,7 +423,8 @@ impl OrderedIndex for FlexIndex {
     }
 
     fn note_quiet(&self) -> bool {
-        self.shared.plans.lock().note_quiet(&self.shared.limits)
+        let data_bytes = self.shared.current().source.space.tree().length();
+        self.shared.plans.lock().note_quiet(&self.shared.limits, data_bytes)
     }
 
     fn snapshot_sections(&self) -> Vec<Section> {

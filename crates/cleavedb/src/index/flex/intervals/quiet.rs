@@ -5,7 +5,10 @@
 //! An LSM-tree merges its runs then; here the intervals are passed once from left to right. A flush
 //! stops that, and it goes on from there: what the flush left further to the left waits for the
 //! pass after the next flush. What is written for this in all comes to what was put, and a job's
-//! worth, at most. The paper leaves fragments to the next flush that meets the interval.
+//! worth, at most. A pass that can pay for most of the space, as after a load, takes every interval
+//! that is not in one piece, so that neighbours come to stand side by side and a walk reads several
+//! at once; others take those that are worst. The paper leaves fragments to the next flush that
+//! meets the interval.
 //!
 //! Part of the plans of an index. Invariant: Q-1 an interval is looked at at most once between two
 //! flushes, so that this comes to an end.
@@ -16,6 +19,10 @@ use crate::base::error::Result;
 use crate::index::flex::intervals::FlexLimits;
 use crate::index::flex::intervals::view::Source;
 
+/// Fragments from which on a pass takes an interval that can pay for most of the space: whatever is
+/// not in one piece.
+const MOST_FRAGMENTS_MIN: usize = 2;
+
 /// What is still to be passed, and what it may cost.
 #[derive(Debug, Default)]
 pub(super) struct Quiet {
@@ -25,6 +32,8 @@ pub(super) struct Quiet {
     earned_bytes: u64,
     /// Where to go on; `None`: all has been passed since the last flush.
     next: Option<Vec<u8>>,
+    /// The pass can pay for most of the space.
+    pays_for_most: bool,
 }
 
 impl Quiet {
@@ -35,16 +44,25 @@ impl Quiet {
         self.next.get_or_insert_default();
     }
 
-    /// Nobody writes; whether there is something to do.
-    pub(super) fn begin(&mut self, limits: &FlexLimits) -> bool {
+    /// Nobody writes; whether there is something to do among so many bytes of data.
+    pub(super) fn begin(&mut self, limits: &FlexLimits, data_bytes: u64) -> bool {
         self.is_quiet = true;
+        if self.next.as_ref().is_some_and(Vec::is_empty) {
+            self.pays_for_most = self.earned_bytes >= data_bytes / 4 * 3;
+        }
         self.due(limits).is_some()
     }
 
-    /// Where to go on, if anything is to be done.
-    pub(super) fn due(&self, limits: &FlexLimits) -> Option<&[u8]> {
+    /// Where to go on, if anything is to be done, and the fragments from which on an interval is
+    /// written in one piece.
+    pub(super) fn due(&self, limits: &FlexLimits) -> Option<(&[u8], usize)> {
         let is_earned = self.earned_bytes >= limits.gathered_bytes_min.max(1);
-        self.next.as_deref().filter(|_| self.is_quiet && is_earned)
+        let start = self.next.as_deref().filter(|_| self.is_quiet && is_earned)?;
+        let fragments_min = match self.pays_for_most {
+            true => MOST_FRAGMENTS_MIN.min(limits.gathered_fragments_min),
+            false => limits.gathered_fragments_min,
+        };
+        Some((start, fragments_min))
     }
 
     /// Intervals up to a key were passed, or all of them, and so many bytes of them written. What
@@ -74,8 +92,12 @@ pub(super) struct Passed {
 }
 
 impl Passed {
-    /// Those from a key on, as many as make a job.
-    pub(super) fn from(source: &Source, start: &[u8], limits: &FlexLimits) -> Result<Self> {
+    /// Those from a key on in so many fragments, as many as make a job.
+    pub(super) fn from(
+        source: &Source,
+        (start, fragments_min): (&[u8], usize),
+        limits: &FlexLimits,
+    ) -> Result<Self> {
         let mut passed = Self::default();
         let (bytes_max, mut looked_at) = (limits.gathered_bytes_min.max(1), 0);
         let mut next = source.anchors.find(start);
@@ -86,7 +108,7 @@ impl Passed {
                 break;
             }
             looked_at += interval.bytes;
-            if source.is_in_fragments(&found)? {
+            if source.is_in_fragments(&found, fragments_min)? {
                 passed.bytes += interval.bytes;
                 passed.anchors.push(ValueArc::clone(&interval.anchor));
             }

@@ -19,7 +19,7 @@ use crate::index::flex::intervals::anchors::{Anchors, Found};
 use crate::index::flex::intervals::apply::check_keys;
 use crate::index::flex::intervals::cache::IntervalCache;
 use crate::index::flex::intervals::cursor::FlexCursor;
-use crate::index::flex::intervals::gathering::Gathering;
+use crate::index::flex::intervals::gathering::{Gathering, may_have};
 use crate::index::flex::intervals::run::{Run, check_first, offer_in_order};
 use crate::index::flex::intervals::state::{FlexState, Totals};
 use crate::index::flex::space::{Pins, View};
@@ -71,16 +71,16 @@ impl Source {
         Ok(())
     }
 
-    /// Whether an interval stands in so many fragments that it is worth being written anew.
-    pub(super) fn is_in_fragments(&self, found: &Found<'_>) -> Result<bool> {
-        if !self.gathering.may_be_wanted(found) {
+    /// Whether an interval stands in at least so many fragments and is worth being written anew.
+    pub(super) fn is_in_fragments(&self, found: &Found<'_>, fragments_min: usize) -> Result<bool> {
+        if !may_have(found, fragments_min) {
             return Ok(false);
         }
         let fragments = match found.interval.fragments {
             0 => self.space.fragments(found.range())?,
             known => known.into(),
         };
-        Ok(self.gathering.is_wanted(found, fragments))
+        Ok(self.gathering.is_wanted(found, fragments, fragments_min))
     }
 
     /// The bytes of an interval; its keys must be its own.

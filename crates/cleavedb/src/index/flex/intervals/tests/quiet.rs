@@ -123,19 +123,49 @@ fn a_job_that_is_dropped_is_done_again() {
 fn after_a_flush_in_the_midst_of_it_all_is_passed_again() {
     let limits = QUIET.intervals;
     let mut quiet = Quiet::default();
-    assert!(!quiet.begin(&limits), "nothing came");
+    assert!(!quiet.begin(&limits, 1000), "nothing came");
     quiet.flushed(100);
-    assert!(quiet.due(&limits).is_none() && quiet.begin(&limits));
+    assert!(quiet.due(&limits).is_none() && quiet.begin(&limits, 1000));
     quiet.passed(Some(b"key".into()), 40);
-    assert_eq!(quiet.due(&limits), Some(&b"key"[..]));
+    assert_eq!(quiet.due(&limits), Some((&b"key"[..], 3)));
     quiet.flushed(1);
     quiet.passed(None, 40);
-    assert!(quiet.due(&limits).is_none() && quiet.begin(&limits));
-    assert_eq!(quiet.due(&limits), Some(&b""[..]));
+    assert!(quiet.due(&limits).is_none() && quiet.begin(&limits, 1000));
+    assert_eq!(quiet.due(&limits), Some((&b""[..], 3)));
     quiet.passed(None, 0);
-    assert!(!quiet.begin(&limits), "all has been passed");
+    assert!(!quiet.begin(&limits, 1000), "all has been passed");
     quiet.flushed(30);
-    assert!(quiet.begin(&limits));
+    assert!(quiet.begin(&limits, 1000));
     quiet.passed(Some(b"key".into()), 30);
     assert!(quiet.due(&limits).is_none(), "what was earned is spent");
+}
+
+/// What was put since the last pass decides, where the next one begins.
+#[test]
+fn a_pass_that_can_pay_for_most_takes_all_that_is_not_in_one_piece() {
+    let limits = QUIET.intervals;
+    let mut quiet = Quiet::default();
+    quiet.flushed(749);
+    quiet.begin(&limits, 1000);
+    assert_eq!(quiet.due(&limits), Some((&b""[..], 3)));
+    quiet.flushed(1);
+    quiet.begin(&limits, 1000);
+    assert_eq!(quiet.due(&limits), Some((&b""[..], 2)));
+    quiet.passed(Some(b"key".into()), 300);
+    quiet.begin(&limits, 1000);
+    assert_eq!(quiet.due(&limits), Some((&b"key"[..], 2)), "as the pass began");
+    quiet.passed(None, 0);
+    quiet.flushed(100);
+    quiet.begin(&limits, 1000);
+    assert_eq!(quiet.due(&limits), Some((&b""[..], 3)));
+}
+
+#[test]
+fn after_a_load_two_fragments_are_one_too_many() {
+    let (_world, index) = appended(1, &["key00010", "key00050"]);
+    assert_eq!((fragments(&index, "key00010"), fragments(&index, "key00050")), (2, 2));
+    index.note_quiet();
+    work(&index, &[], 9);
+    assert_eq!((fragments(&index, "key00010"), fragments(&index, "key00050")), (1, 1));
+    verify(&*index.view());
 }
