@@ -137,6 +137,8 @@ fn figures_add_up_after_a_load() {
     let memory = db.memory_usage();
     assert!(memory["total"] <= memory["budget"], "{memory:?}");
     assert_eq!(ks.iter().count(), 20_000);
+    assert!((0..16u64).all(|i| ks.get(i.to_be_bytes()).unwrap().is_some()));
+    assert_eq!(db.stats().latencies["get"].count, 2, "one in eight is timed");
     let report = db.verify(&mut |_, _| {}).unwrap();
     assert!(report.problems.is_empty(), "{:?}", report.problems);
     assert!(report.bytes > 0 && report.files > 2);
