@@ -83,7 +83,7 @@ fn page(out: &mut Output, stats: &Stats) -> Result<()> {
                 out,
                 &label,
                 format_args!(
-                    "{} times, p50 {:.1} us, p99 {:.1} us, max {:.1} us",
+                    "{} timed, p50 {:.1} us, p99 {:.1} us, max {:.1} us",
                     latency.count, latency.p50_us, latency.p99_us, latency.max_us
                 ),
             )?;
