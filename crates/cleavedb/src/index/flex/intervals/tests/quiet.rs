@@ -169,3 +169,17 @@ fn after_a_load_two_fragments_are_one_too_many() {
     assert_eq!((fragments(&index, "key00010"), fragments(&index, "key00050")), (1, 1));
     verify(&*index.view());
 }
+
+/// Two fragments may stay where a pass cannot pay for most of the data.
+#[test]
+fn after_a_few_puts_two_fragments_stay() {
+    let (_world, index) = appended(1, &["key00010", "key00050"]);
+    index.note_quiet();
+    work(&index, &[], 9);
+    append(&index, &["key00010", "key00050"], 300);
+    assert_eq!((fragments(&index, "key00010"), fragments(&index, "key00050")), (2, 2));
+    index.note_quiet();
+    work(&index, &[], 9);
+    assert_eq!((fragments(&index, "key00010"), fragments(&index, "key00050")), (2, 2));
+    verify(&*index.view());
+}
