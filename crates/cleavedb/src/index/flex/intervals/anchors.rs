@@ -24,6 +24,7 @@ use crate::base::entry::key_prefix;
 use crate::base::error::{Error, Result};
 use crate::base::limits::KEY_BYTES_MAX;
 use crate::base::sync::Arc;
+use crate::index::flex::intervals::filter::KeyFilter;
 use crate::index::flex::intervals::tail::TailIndex;
 use crate::index::flex::tree::extent::Tag;
 
@@ -51,10 +52,11 @@ pub(super) enum Mark {
     Interval(u16),
 }
 
-/// What a tag says of a tail of so many records: a bound that rises by doubling, 0, 2, 6, 14, 30
-/// and so on. An exact count would make each append two changes of the tree.
+/// What a tag says of a tail of so many records: the least of these bounds that is enough. An exact
+/// count would make each append two changes of the tree.
 fn tail_bound(records: u16) -> u16 {
-    (records.min(TAIL_MAX) + 2).next_power_of_two().saturating_sub(2).min(TAIL_MAX)
+    const BOUNDS: [u16; 4] = [0, 6, 30, 126];
+    BOUNDS.into_iter().find(|bound| records <= *bound).unwrap_or(TAIL_MAX)
 }
 
 impl Mark {
@@ -89,6 +91,8 @@ pub(super) struct Interval {
     pub(super) tail: u16,
     /// Where these begin; `None` where there are none, or nobody knows.
     pub(super) tail_index: Option<TailIndex>,
+    /// The keys of what stands before the tail.
+    pub(super) filter: KeyFilter,
     /// About the fragments that it stands in; 0 where nobody has looked yet.
     pub(super) fragments: u16,
     /// Names its contents in the cache: others have another one.
@@ -104,6 +108,21 @@ impl Interval {
             None => (self.tail == 0).then_some(0),
             Some(index) => Some(index.len()),
         }
+    }
+
+    /// Whether it holds no key of this hash, for certain.
+    pub(super) fn lacks(&self, hash: u64) -> bool {
+        let tail_lacks = match &self.tail_index {
+            None => self.tail == 0,
+            Some(index) => index.lacks_since(0, hash),
+        };
+        tail_lacks && self.filter.lacks(hash)
+    }
+
+    /// Bytes of memory that what is known of its keys takes.
+    fn known_bytes(&self) -> usize {
+        let tail = self.tail_index.as_ref().map_or(0, TailIndex::memory_bytes);
+        tail + self.filter.memory_bytes()
     }
 }
 
@@ -137,9 +156,8 @@ impl Group {
             end
         });
         let ends = ends.collect();
-        let tails = self.intervals.iter().filter_map(|interval| interval.tail_index.as_ref());
-        let tail_bytes = tails.map(TailIndex::memory_bytes).sum();
-        Arc::new(Sealed { group: self, heads, ends, tail_bytes })
+        let known_bytes = self.intervals.iter().map(Interval::known_bytes).sum();
+        Arc::new(Sealed { group: self, heads, ends, known_bytes })
     }
 }
 
@@ -150,8 +168,8 @@ pub(super) struct Sealed {
     heads: Heads,
     /// Where each interval ends, counted from where the group begins.
     ends: Vec<u64>,
-    /// Bytes of memory that the indexes of tails take.
-    tail_bytes: usize,
+    /// Bytes of memory that the indexes of tails and the filters take.
+    known_bytes: usize,
 }
 
 impl Deref for Sealed {
@@ -342,7 +360,7 @@ impl Anchors {
         const FINDING_BYTES: usize = 2 * size_of::<u64>();
         self.len() * (size_of::<Interval>() + ANCHOR_BYTES + FINDING_BYTES)
             + self.groups.len() * (size_of::<Sealed>() + FINDING_BYTES)
-            + self.groups.iter().map(|group| group.tail_bytes).sum::<usize>()
+            + self.groups.iter().map(|group| group.known_bytes).sum::<usize>()
     }
 
     /// Says where in the space the bytes of an owner lie.

@@ -27,6 +27,7 @@ use crate::index::flex::intervals::anchors::{Found, Interval, Mark, separator};
 use crate::index::flex::intervals::editor::Editor;
 use crate::index::flex::intervals::feed::{Feed, FeedCursor, Portion};
 use crate::index::flex::intervals::fetched::Fetched;
+use crate::index::flex::intervals::pieces::Pieces;
 use crate::index::flex::intervals::run::{Record, Run, RunBuilder, RunCursor};
 use crate::index::flex::intervals::splices::{Splice, parts, splices};
 use crate::index::flex::intervals::state::Totals;
@@ -131,6 +132,8 @@ pub(super) struct Applier<'a> {
     pub(super) is_gathering: bool,
     /// What was read ahead.
     pub(super) fetched: Fetched<'a>,
+    /// Room for what goes behind an interval, from one to the next.
+    pub(super) tail_room: RunBuilder,
 }
 
 impl Applier<'_> {
@@ -138,8 +141,10 @@ impl Applier<'_> {
     pub(super) fn apply(&mut self, feed: &Arc<Mutex<Feed>>) -> Result<()> {
         loop {
             self.look_ahead(&mut feed.lock())?;
-            let Some(key) = feed.lock().next_key() else { break };
-            self.editor.seek(&key)?;
+            match feed.lock().next_key() {
+                Some(key) => self.editor.seek(key)?,
+                None => break,
+            }
             self.apply_here(feed)?;
         }
         self.applied.bytes_in += feed.lock().drawn_bytes();
@@ -148,14 +153,18 @@ impl Applier<'_> {
 
     /// Brings in what a feed has for the interval that the editor stands at.
     pub(super) fn apply_here(&mut self, feed: &Arc<Mutex<Feed>>) -> Result<()> {
-        let end = self.editor.bound().map(<[u8]>::to_vec);
+        let end = self.editor.bound().cloned();
         let limits = self.editor.limits;
         let (bytes_max, entries_max) =
             (limits.interval_bytes_max, usize::from(limits.tail_records_max));
         let portion = feed.lock().look(end.as_deref(), bytes_max, entries_max)?;
-        let input = Box::new(FeedCursor::new(feed, end.clone()));
         if let Some(fragments) = self.takes_append(&portion)? {
-            return self.append(input, &portion, fragments);
+            return self.append(Box::new(FeedCursor::new(feed, end)), fragments);
+        }
+        let few = self.takes_few(&feed.lock(), &portion, end.as_deref())?;
+        let input = Box::new(FeedCursor::new(feed, end.clone()));
+        if let Some(few) = few {
+            return self.bring_in_few(input, &few);
         }
         self.rewrite(input, &portion, end.as_deref())
     }
@@ -233,7 +242,7 @@ impl Applier<'_> {
     /// Looks at an interval with nothing to bring in.
     pub(super) fn tidy(&mut self, anchor: &[u8]) -> Result<()> {
         self.editor.seek(anchor)?;
-        let end = self.editor.bound().map(<[u8]>::to_vec);
+        let end = self.editor.bound().cloned();
         let nothing = Box::new(MergingCursor::new(Vec::new()));
         self.rewrite(nothing, &Portion::default(), end.as_deref())
     }
@@ -253,7 +262,7 @@ impl Applier<'_> {
     }
 
     /// Fragments of an interval: as it remembers, or counted up to one too many.
-    fn fragments(&self, interval: &Interval, range: Range<u64>) -> Result<usize> {
+    pub(super) fn fragments(&self, interval: &Interval, range: Range<u64>) -> Result<usize> {
         if interval.fragments > 0 {
             return Ok(interval.fragments.into());
         }
@@ -277,7 +286,7 @@ impl Applier<'_> {
     }
 
     /// Runs entries through the stripe rule.
-    fn judged(
+    pub(super) fn judged(
         &mut self,
         mut input: BoxCursor,
         is_older_below: bool,
@@ -308,8 +317,9 @@ impl Applier<'_> {
     }
 
     /// Puts entries behind the interval.
-    fn append(&mut self, input: BoxCursor, portion: &Portion, fragments: usize) -> Result<()> {
-        let mut builder = RunBuilder::with_room(portion.bytes, portion.entries);
+    fn append(&mut self, input: BoxCursor, fragments: usize) -> Result<()> {
+        let mut builder = std::mem::take(&mut self.tail_room);
+        builder.clear();
         let mut come = Totals::default();
         self.judged(input, true, &mut |_, record| {
             builder.add(record);
@@ -317,7 +327,7 @@ impl Applier<'_> {
             Ok(())
         })?;
         let Some((interval, range)) = self.editor.current() else { return Ok(()) };
-        let mut interval = interval.clone();
+        let (mut interval, tag) = (interval.clone(), Mark::Interval(interval.tail).tag());
         if builder.len() > 0 {
             interval.tail_index = TailIndex::appended(&interval, &builder);
             interval.bytes += builder.bytes();
@@ -330,14 +340,18 @@ impl Applier<'_> {
             self.editor.space.insert(range.end, builder.encoded(), owner)?;
             if let Some(run) = cached {
                 mark!("cached_interval_appended");
-                let bytes = [run.bytes(), builder.encoded()].concat();
-                self.editor.write_through(before, interval.stamp, bytes)?;
+                self.editor.put_through(before, interval.stamp, run.appended(&builder)?);
             }
             self.applied.bytes_written += builder.bytes();
         }
+        self.tail_room = builder;
         self.applied.come.change(come, Totals::default());
         self.applied.appended += 1;
-        self.editor.replace(vec![interval])
+        // Mostly it has the tag that bounds its tail already (E-2).
+        match Mark::Interval(interval.tail).tag() == tag {
+            true => self.editor.replace_tagged(vec![interval]),
+            false => self.editor.replace(vec![interval]),
+        }
     }
 
     /// Whether what the interval holds is in the cache.
@@ -407,6 +421,7 @@ impl Applier<'_> {
         let (mut interval, owner) = (interval.clone(), self.editor.owner());
         (interval.bytes, interval.fragments) = (new.bytes(), 1);
         (interval.tail, interval.tail_index) = (0, None);
+        interval.filter = new.filter(0..new.len());
         let was_cached = self.is_cached();
         let before = interval.stamp;
         interval.stamp = self.editor.stamp();
@@ -490,6 +505,7 @@ impl Applier<'_> {
                 bytes: range.end - range.start,
                 tail: 0,
                 tail_index: None,
+                filter: new.filter(part.clone()),
                 // How many each half has is not known.
                 fragments: if is_cut { 0 } else { fragments as u16 },
                 stamp,
@@ -524,69 +540,4 @@ pub(super) fn check_keys(
         return Err(Error::corruption(format!("an interval of \"{anchor}\" holds keys of others")));
     }
     Ok(())
-}
-
-/// Intervals that are being written in front of the one that they replace.
-#[derive(Default)]
-struct Pieces {
-    pending: RunBuilder,
-    done: Vec<Interval>,
-    /// Where the next one goes.
-    at: u64,
-    /// Last key that was written.
-    last_key: Option<Vec<u8>>,
-    /// Stamp of what they replace, if that is in the cache: they go there as well.
-    in_cache: Option<u64>,
-}
-
-impl Pieces {
-    /// Writes what is pending, apart from what may still grow unless this is the end.
-    fn write(&mut self, editor: &mut Editor<'_>, is_end: bool) -> Result<()> {
-        let (max, total) = (editor.limits.interval_bytes_max, self.pending.bytes());
-        let target = match total.div_ceil((max * 3 / 4).max(1)) {
-            parts if is_end && total > max => total.div_ceil(parts),
-            _ if is_end => u64::MAX,
-            _ => max * 3 / 4,
-        };
-        let (mut first, count) = (0, self.pending.len());
-        for number in 1..=count {
-            let bytes = self.pending.start(number) - self.pending.start(first);
-            let is_cut = if number == count {
-                is_end
-            } else {
-                bytes >= target && self.key(number) != self.key(number - 1)
-            };
-            if is_cut {
-                self.write_one(editor, first..number)?;
-                first = number;
-            }
-        }
-        self.pending.remove_first(first);
-        Ok(())
-    }
-
-    fn key(&self, number: usize) -> Option<&[u8]> {
-        self.pending.get(number).map(|record| record.key)
-    }
-
-    fn write_one(&mut self, editor: &mut Editor<'_>, records: Range<usize>) -> Result<()> {
-        let range = self.pending.start(records.start)..self.pending.start(records.end);
-        let bytes = self.pending.encoded().get(range.start as usize..range.end as usize);
-        let bytes = bytes.unwrap_or_default();
-        let key = self.key(records.start).unwrap_or_default();
-        let anchor = self.last_key.as_ref().map_or(key.into(), |last| separator(last, key));
-        let (stamp, owner) = (editor.stamp(), editor.owner());
-        let tag = Mark::Interval(0).tag();
-        editor.space.update_tagged(self.at..self.at, bytes, owner, tag)?;
-        if let Some(before) = self.in_cache {
-            mark!("cached_interval_split");
-            editor.write_through(before, stamp, bytes.to_vec())?;
-        }
-        let bytes = bytes.len() as u64;
-        self.at += bytes;
-        let (tail, tail_index, fragments, born) = (0, None, 1, stamp);
-        self.done.push(Interval { anchor, bytes, tail, tail_index, fragments, stamp, born });
-        self.last_key = self.key(records.end - 1).map(<[u8]>::to_vec);
-        Ok(())
-    }
 }

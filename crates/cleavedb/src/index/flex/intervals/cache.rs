@@ -135,9 +135,14 @@ impl IntervalCache {
     /// read them.
     pub(super) fn write_through(&self, stamp: u64, mut bytes: Vec<u8>) -> Result<()> {
         bytes.shrink_to_fit();
-        let run: ValueArc<dyn Resident> = ValueArc::new(Run::decode(bytes)?);
-        self.blocks.insert_uncounted((self.namespace, stamp), CacheEntry::Resident(run));
+        self.put_through(stamp, Run::decode(bytes)?);
         Ok(())
+    }
+
+    /// The same with contents that are read already.
+    pub(super) fn put_through(&self, stamp: u64, run: Run) {
+        let run: ValueArc<dyn Resident> = ValueArc::new(run);
+        self.blocks.insert_uncounted((self.namespace, stamp), CacheEntry::Resident(run));
     }
 
     /// What was written through is in force: what it took the place of, which no new view asks for,

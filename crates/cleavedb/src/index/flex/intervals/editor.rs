@@ -7,6 +7,7 @@
 //! stamp is handed out once, whatever becomes of the change: the cache may know it by then.
 
 use std::ops::Range;
+use std::sync::Arc as ValueArc;
 
 use crate::base::error::Result;
 use crate::base::marks::mark;
@@ -16,6 +17,7 @@ use crate::index::flex::intervals::anchors::{
     Anchors, Edit, Group, Interval, Mark, Sealed, encode_directory,
 };
 use crate::index::flex::intervals::cache::IntervalCache;
+use crate::index::flex::intervals::filter::KeyFilter;
 use crate::index::flex::intervals::parts::{Numbers, Share};
 use crate::index::flex::intervals::run::Run;
 use crate::index::flex::space::Making;
@@ -108,6 +110,12 @@ impl<'a> Editor<'a> {
         self.cache.write_through(new, bytes)
     }
 
+    /// The same with contents that are read already.
+    pub(super) fn put_through(&mut self, old: u64, new: u64, run: Run) {
+        self.carried.push((old, new));
+        self.cache.put_through(new, run);
+    }
+
     /// Moves on to the interval that a key belongs to. Keys come in order.
     pub(super) fn seek(&mut self, key: &[u8]) -> Result<()> {
         // A key of the group that is open has its number, or that of one that was passed.
@@ -168,10 +176,10 @@ impl<'a> Editor<'a> {
     }
 
     /// The first key that does not belong to the interval it stands at.
-    pub(super) fn bound(&self) -> Option<&[u8]> {
+    pub(super) fn bound(&self) -> Option<&ValueArc<[u8]>> {
         let within = self.open.as_ref().and_then(|open| open.group.intervals.get(open.at + 1));
         let behind = || self.old.groups().get(self.next).and_then(|group| group.intervals.first());
-        within.or_else(behind).map(|interval| &*interval.anchor)
+        within.or_else(behind).map(|interval| &interval.anchor)
     }
 
     /// Puts intervals, which stand in the space already, in the place of the one it stands at, and
@@ -329,6 +337,7 @@ impl<'a> Editor<'a> {
             if let Some(interval) = open.group.intervals.get_mut(number) {
                 interval.bytes += next.bytes;
                 (interval.fragments, interval.tail_index) = (0, None);
+                interval.filter = KeyFilter::default();
                 (interval.tail, interval.stamp, interval.born) = (next.tail, stamp, stamp);
             }
             if next.tail > 0 {

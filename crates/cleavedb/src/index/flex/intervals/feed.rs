@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc as ValueArc;
 
 use crate::base::cursor::{BoxCursor, Cursor};
 use crate::base::entry::{Kind, SEQ_MAX, Seq};
@@ -112,10 +113,19 @@ impl Feed {
     }
 
     /// Key of the next entry.
-    pub(super) fn next_key(&self) -> Option<Vec<u8>> {
+    pub(super) fn next_key(&self) -> Option<&[u8]> {
         match self.ahead.front() {
-            Some(batch) => Some(batch.first_key().to_vec()),
-            None => self.source_key().map(<[u8]>::to_vec),
+            Some(batch) => Some(batch.first_key()),
+            None => self.source_key(),
+        }
+    }
+
+    /// Keys of the entries below `end` that are out of the source, in order; some of them may be
+    /// the same.
+    pub(super) fn each_key(&self, end: Option<&[u8]>, mut take: impl FnMut(&[u8])) {
+        let of_it = |batch: &&Batch| end.is_none_or(|end| batch.first_key() < end);
+        for batch in self.ahead.iter().take_while(of_it) {
+            batch.places.iter().for_each(|at| take(batch.bytes(at.start..at.key_end)));
         }
     }
 
@@ -215,7 +225,7 @@ impl Feed {
 /// A walk over the entries of a feed below a bound, forwards and once.
 pub(super) struct FeedCursor {
     feed: Arc<Mutex<Feed>>,
-    end: Option<Vec<u8>>,
+    end: Option<ValueArc<[u8]>>,
     batch: Batch,
     /// Number of the entry in the batch.
     at: Option<usize>,
@@ -223,7 +233,7 @@ pub(super) struct FeedCursor {
 
 impl FeedCursor {
     /// A walk over what comes next, below `end`.
-    pub(super) fn new(feed: &Arc<Mutex<Feed>>, end: Option<Vec<u8>>) -> Self {
+    pub(super) fn new(feed: &Arc<Mutex<Feed>>, end: Option<ValueArc<[u8]>>) -> Self {
         Self { feed: Arc::clone(feed), end, batch: Batch::default(), at: None }
     }
 

@@ -14,6 +14,7 @@ use crate::base::widths::Widths;
 use crate::index::context::IndexContext;
 use crate::index::flex::intervals::anchors::{Anchors, Directory, Group, Interval, Mark, Sealed};
 use crate::index::flex::intervals::cache::IntervalCache;
+use crate::index::flex::intervals::filter::KeyFilter;
 use crate::index::flex::intervals::gathering::Gathering;
 use crate::index::flex::intervals::jobs::{Figures, Plans};
 use crate::index::flex::intervals::state::{FlexState, decode_tombstones};
@@ -61,7 +62,7 @@ impl FlexSizes {
         Self {
             intervals: FlexLimits {
                 interval_bytes_max: block_bytes.max(64) * 3 / 2,
-                tail_records_max: 5,
+                tail_records_max: 9,
                 fragments_max: 6,
                 gathered_fragments_min: 3,
                 gathered_paid_min: 3,
@@ -218,6 +219,7 @@ impl Contents {
                         bytes,
                         tail,
                         tail_index: None,
+                        filter: KeyFilter::default(),
                         fragments: 0,
                         stamp,
                         born: stamp,

@@ -24,6 +24,7 @@ use crate::index::flex::intervals::cache::IntervalCache;
 use crate::index::flex::intervals::editor::{Edited, Editor};
 use crate::index::flex::intervals::feed::Feed;
 use crate::index::flex::intervals::fetched::Fetched;
+use crate::index::flex::intervals::run::RunBuilder;
 use crate::index::flex::intervals::view::Source;
 use crate::index::flex::space::{Making, Space};
 use crate::index::{KeyRange, Listener};
@@ -152,6 +153,7 @@ impl Scene<'_> {
             applied: Applied::default(),
             is_gathering: false,
             fetched: Fetched::new(self.source),
+            tail_room: RunBuilder::default(),
         };
         work(&mut applier)?;
         let Applier { editor, applied, .. } = applier;

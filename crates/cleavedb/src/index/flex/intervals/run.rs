@@ -10,6 +10,7 @@
 //! within the bytes. `docs/format/flex-intervals.md` has the bytes.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 // Values are handed to users, and they are outside what the model checker watches.
 use std::sync::Arc as ValueArc;
 
@@ -21,7 +22,12 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::base::lookup::Lookup;
 use crate::base::value::Value;
+use crate::index::flex::intervals::filter::KeyFilter;
 use crate::index::flex::intervals::state::Totals;
+
+mod changed;
+
+pub(super) use changed::Change;
 
 /// Bits of the number that holds seq and kind which are the kind's.
 const KIND_BITS: u32 = 3;
@@ -140,7 +146,7 @@ impl Entry<'_> {
 const LOT: usize = 16;
 
 /// Records of an interval, in entry order.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Run {
     bytes: ValueArc<Vec<u8>>,
     starts: Vec<u32>,
@@ -189,6 +195,18 @@ pub(super) fn offer_in_order(bytes: &[u8], key: &[u8], lookup: &mut Lookup) -> R
         }
     }
     Ok(false)
+}
+
+/// Has a filter know these records.
+pub(super) fn learn(filter: &KeyFilter, bytes: &[u8]) -> Result<()> {
+    let (mut starts, mut fingerprints) = (Vec::new(), Vec::new());
+    let mut reader = Reader::new(bytes);
+    while !reader.is_empty() {
+        starts.push((bytes.len() - reader.rest().len()) as u64);
+        fingerprints.push(fingerprint(key_hash(Record::decode(&mut reader)?.key)));
+    }
+    filter.learn(starts.into_iter(), &fingerprints);
+    Ok(())
 }
 
 impl Run {
@@ -386,18 +404,31 @@ fn too_large() -> Error {
 pub(crate) struct RunBuilder {
     bytes: Vec<u8>,
     starts: Vec<u64>,
+    fingerprints: Vec<u16>,
 }
 
 impl RunBuilder {
     /// A builder with room for so many bytes and records.
     pub(crate) fn with_room(bytes: u64, records: usize) -> Self {
         let bytes = usize::try_from(bytes).unwrap_or(0);
-        Self { bytes: Vec::with_capacity(bytes), starts: Vec::with_capacity(records) }
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            starts: Vec::with_capacity(records),
+            fingerprints: Vec::with_capacity(records),
+        }
+    }
+
+    /// Lets all records go, and keeps the room.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.starts.clear();
+        self.fingerprints.clear();
     }
 
     /// Appends a record.
     pub(crate) fn add(&mut self, record: &Record<'_>) {
         self.starts.push(self.bytes.len() as u64);
+        self.fingerprints.push(fingerprint(key_hash(record.key)));
         record.encode(&mut self.bytes);
     }
 
@@ -421,6 +452,18 @@ impl RunBuilder {
         self.starts.get(number).copied().unwrap_or(self.bytes.len() as u64)
     }
 
+    /// Fingerprints of the keys of these records.
+    pub(crate) fn fingerprints(&self, records: Range<usize>) -> &[u16] {
+        self.fingerprints.get(records).unwrap_or_default()
+    }
+
+    /// The filter of an interval of these records.
+    pub(super) fn filter(&self, records: Range<usize>) -> KeyFilter {
+        let first = self.start(records.start);
+        let starts = records.clone().map(|number| self.start(number) - first);
+        KeyFilter::of(starts, self.fingerprints(records))
+    }
+
     /// The record of this number.
     pub(crate) fn get(&self, number: usize) -> Option<Record<'_>> {
         let rest = self.bytes.get(*self.starts.get(number)? as usize..)?;
@@ -432,6 +475,7 @@ impl RunBuilder {
         let end = self.start(count);
         self.bytes.drain(..end as usize);
         self.starts.drain(..count.min(self.starts.len()));
+        self.fingerprints.drain(..count.min(self.fingerprints.len()));
         self.starts.iter_mut().for_each(|start| *start -= end);
     }
 }

@@ -13,7 +13,6 @@ use std::ops::Range;
 // Plain bytes that nobody waits for.
 use std::sync::Arc as ValueArc;
 
-use crate::base::checksum::key_hash;
 use crate::index::flex::intervals::anchors::Interval;
 use crate::index::flex::intervals::run::{RunBuilder, fingerprint};
 
@@ -40,10 +39,9 @@ impl TailIndex {
         };
         let mut places = Vec::with_capacity(known.len() + come.len());
         places.extend_from_slice(known);
-        for number in 0..come.len() {
+        for (number, fingerprint) in come.fingerprints(0..come.len()).iter().enumerate() {
             let start = u16::try_from(before.bytes + come.start(number)).ok()?;
-            let fingerprint = fingerprint(key_hash(come.get(number)?.key));
-            places.push(Place { start, fingerprint });
+            places.push(Place { start, fingerprint: *fingerprint });
         }
         (!places.is_empty()).then(|| Self(places.into()))
     }

@@ -15,6 +15,8 @@ use crate::index::testing::{Entry, Recorder, cursors_of};
 
 mod ahead;
 mod defects;
+mod few;
+mod filters;
 mod gathering;
 mod kept;
 mod model;

@@ -3,10 +3,9 @@
 //! Plain values and pins that any thread may read. Invariant: V-1 whatever a view hands out holds
 //! the files that it reads.
 
-use std::ops::Range;
-use std::slice;
 use std::sync::Arc as ValueArc;
 
+use crate::base::checksum::key_hash;
 use crate::base::cursor::BoxCursor;
 use crate::base::entry::{FileId, Seq};
 use crate::base::error::{Error, Result};
@@ -20,7 +19,7 @@ use crate::index::flex::intervals::apply::check_keys;
 use crate::index::flex::intervals::cache::IntervalCache;
 use crate::index::flex::intervals::cursor::FlexCursor;
 use crate::index::flex::intervals::gathering::{Gathering, may_have};
-use crate::index::flex::intervals::run::{Run, check_first, offer_in_order};
+use crate::index::flex::intervals::run::{Run, check_first, learn, offer_in_order};
 use crate::index::flex::intervals::state::{FlexState, Totals};
 use crate::index::flex::space::{Pins, View};
 use crate::index::{
@@ -104,7 +103,7 @@ impl Source {
         self.cache.count_miss();
         let Some(tail) = &found.interval.tail_index else {
             mark!("interval_read_past_cache");
-            return self.look_up_in_order(found, found.range(), key, lookup);
+            return self.look_up_in_order(found, found.interval.bytes, (key, hash), lookup);
         };
         mark!("interval_read_in_part");
         let start = found.range().start;
@@ -116,23 +115,35 @@ impl Source {
                 return Ok(true);
             }
         }
-        self.look_up_in_order(found, start..start + tail.start(), key, lookup)
+        self.look_up_in_order(found, tail.start(), (key, hash), lookup)
     }
 
-    /// Answers a get out of records in order, the first of which must be its interval's.
+    /// Answers a get out of the first bytes of an interval, which are in order: reads what may be
+    /// of its key.
     fn look_up_in_order(
         &self,
         found: &Found<'_>,
-        range: Range<u64>,
-        key: &[u8],
+        bytes: u64,
+        (key, hash): (&[u8], u64),
         lookup: &mut Lookup,
     ) -> Result<bool> {
-        let mut read = self.space.read_many(slice::from_ref(&range), Purpose::Read)?;
-        let bytes = read.pop().unwrap_or_default();
-        if (found.group, found.number) != (0, 0) {
-            check_first(&bytes, &found.interval.anchor)?;
+        let (filter, start) = (&found.interval.filter, found.range().start);
+        let mut places = filter.places(hash, bytes);
+        places.iter_mut().for_each(|place| *place = start + place.start..start + place.end);
+        let is_known = filter.is_known();
+        for bytes in self.space.read_many(&places, Purpose::Read)? {
+            if (found.group, found.number) != (0, 0) {
+                check_first(&bytes, &found.interval.anchor)?;
+            }
+            if !is_known {
+                mark!("interval_filter_learned");
+                learn(filter, &bytes)?;
+            }
+            if offer_in_order(&bytes, key, lookup)? {
+                return Ok(true);
+            }
         }
-        offer_in_order(&bytes, key, lookup)
+        Ok(false)
     }
 
     /// What an interval holds, through the cache.
@@ -191,6 +202,9 @@ impl FlexView {
                     if run.iter().any(|record| record.seq > newest) {
                         sink.problem(Error::corruption("an interval is newer than its index"));
                     }
+                    if run.iter().any(|record| found.interval.lacks(key_hash(record.key))) {
+                        sink.problem(Error::corruption("a filter denies what its interval holds"));
+                    }
                 }
                 Err(error) => sink.problem(error),
             }
@@ -221,6 +235,11 @@ impl IndexView for FlexView {
                 lookup.offer(version.seq, version.kind, || version.value());
                 return Ok(());
             }
+            if found.interval.lacks(hash) {
+                mark!("interval_filter_answered");
+                lookup.end_source();
+                return Ok(());
+            }
             if !cache.is_wanted(&found.interval.anchor) {
                 return self.get_past_cache(&found, (key, hash), lookup);
             }
@@ -234,6 +253,7 @@ impl IndexView for FlexView {
         let mut wanted: Vec<(u64, &mut KeyLookup<'_>, Option<Found<'_>>)> = Vec::new();
         for key in keys.iter_mut().filter(|key| key.lookup.found.is_none()) {
             let found = self.source.anchors.find(key.key);
+            let found = found.filter(|found| !found.interval.lacks(key.hash));
             wanted.push((found.map_or(0, |found| found.offset), key, found));
         }
         wanted.sort_by_key(|(offset, _, _)| *offset);

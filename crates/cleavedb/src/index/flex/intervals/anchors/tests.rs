@@ -55,13 +55,13 @@ fn tags_say_what_begins() {
     for records in 0..=TAIL_MAX {
         let mark = Mark::of(Mark::Interval(records).tag().unwrap()).unwrap();
         let Mark::Interval(bound) = mark else { panic!("{records} records: {mark:?}") };
-        assert!((records..=records * 2).contains(&bound), "{records} records: {bound}");
+        assert!((records..=records * 6).contains(&bound), "{records} records: {bound}");
         assert_eq!(Mark::of(mark.tag().unwrap()).unwrap(), mark, "a bound is its own");
     }
     let is_new =
         |records: &u16| Mark::Interval(*records).tag() != Mark::Interval(records - 1).tag();
     let new: Vec<u16> = (1..=30).filter(is_new).collect();
-    assert_eq!(new, [1, 3, 7, 15], "appends that change a tag");
+    assert_eq!(new, [1, 7], "appends that change a tag");
     assert!(Mark::of(Tag::new(INTERVAL + TAIL_MAX + 1).unwrap()).is_err());
     assert!(Mark::of(Tag::new(u16::MAX).unwrap()).is_err());
 }
@@ -75,6 +75,7 @@ fn keys_belong_to_the_last_anchor_that_is_not_above() {
             bytes,
             tail: 0,
             tail_index: None,
+            filter: KeyFilter::default(),
             fragments: 1,
             stamp: bytes,
             born: bytes,

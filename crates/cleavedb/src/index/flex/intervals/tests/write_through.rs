@@ -2,6 +2,7 @@
 //! device; what was not there is not put there, and what failed left nothing that is asked for.
 
 use super::*;
+use crate::index::flex::intervals::run::Run;
 
 /// An index and where it is.
 struct Bench {
@@ -64,7 +65,7 @@ impl Bench {
             let Some(run) = self.index.shared.cache.peek(found.interval.stamp) else { continue };
             let range = [found.range()];
             let bytes = view.source.space.read_many(&range, Purpose::Verify).unwrap();
-            assert_eq!(run.bytes(), bytes[0]);
+            assert_eq!(*run, Run::decode(bytes[0].clone()).unwrap());
         }
         verify(&*view);
     }

@@ -28,6 +28,8 @@ pub(crate) struct SegmentWriter {
     position: u64,
     /// Whose data is in it.
     owners: BTreeSet<u64>,
+    /// Whose came last: what is written in order has few of them, one behind the other.
+    last_owner: Option<u64>,
     /// Whether something is not durable.
     is_behind: bool,
 }
@@ -50,7 +52,8 @@ impl SegmentWriter {
             .map_err(|e| Error::io("writing a segment", segment.path(), e))?;
         context.io.meter.wrote(purpose, BLOCK_BYTES);
         *segment.tail.lock() = Some(Tail::default());
-        Ok(Self { segment, disk_file, position: 0, owners: BTreeSet::new(), is_behind: false })
+        let (owners, last_owner) = (BTreeSet::new(), None);
+        Ok(Self { segment, disk_file, position: 0, owners, last_owner, is_behind: false })
     }
 
     /// What it writes.
@@ -98,7 +101,9 @@ impl SegmentWriter {
         self.position += count as u64;
         if count > 0 {
             self.is_behind = true;
-            self.owners.insert(owner);
+            if self.last_owner.replace(owner) != Some(owner) {
+                self.owners.insert(owner);
+            }
         }
         if waiting >= CHUNK_BYTES {
             self.write_blocks(purpose)?;
