@@ -490,19 +490,16 @@ impl Applier<'_> {
         let key = |number: usize| new.get(number).map_or(&[][..], |record| record.key);
         let mut intervals = Vec::with_capacity(parts.len());
         for part in parts {
-            let range = new.start(part.start)..new.start(part.end);
-            let stamp = self.editor.stamp();
+            let (bytes, stamp) = (new.bytes_of(part), self.editor.stamp());
             if was_cached {
-                let bytes = new.encoded().get(range.start as usize..range.end as usize);
-                let bytes = bytes.unwrap_or_default().to_vec();
-                self.editor.write_through(before.stamp, stamp, bytes)?;
+                self.editor.write_through(before.stamp, stamp, bytes.to_vec())?;
             }
             intervals.push(Interval {
                 anchor: match part.start {
                     0 => ValueArc::clone(&before.anchor),
                     start => separator(key(start - 1), key(start)),
                 },
-                bytes: range.end - range.start,
+                bytes: bytes.len() as u64,
                 tail: 0,
                 tail_index: None,
                 filter: new.filter(part.clone()),

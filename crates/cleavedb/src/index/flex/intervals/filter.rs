@@ -61,26 +61,25 @@ impl KeyFilter {
     /// That of records that begin there and have these fingerprints; unknown where they are too
     /// long.
     pub(super) fn of(starts: impl Iterator<Item = u64>, fingerprints: &[u16]) -> Self {
-        let filter = Self::default();
-        filter.learn(starts, fingerprints);
-        filter
-    }
-
-    /// Takes in all records, unless they are known.
-    pub(super) fn learn(&self, starts: impl Iterator<Item = u64>, fingerprints: &[u16]) {
         let starts = starts.step_by(RECORDS);
         let parts = starts.zip(fingerprints.chunks(RECORDS)).map(|(start, fingerprints)| {
             let start = u16::try_from(start).ok()?;
             Some(Part::of(start, fingerprints.iter().copied()))
         });
-        if let Some(parts) = parts.collect::<Option<Vec<Part>>>() {
-            self.0.get_or_init(|| parts.into());
-        }
+        let parts = parts.collect::<Option<Vec<Part>>>();
+        parts.map_or_else(Self::default, |parts| Self(OnceLock::from(ValueArc::from(parts))))
     }
 
-    /// Whether the keys are known.
-    pub(super) fn is_known(&self) -> bool {
-        self.0.get().is_some()
+    /// Whether the keys are not known and can be told from so many bytes, all that are in order.
+    pub(super) fn can_learn(&self, bytes: usize) -> bool {
+        self.0.get().is_none() && bytes <= u16::MAX.into()
+    }
+
+    /// Takes over what another one knows, unless the keys are known.
+    pub(super) fn learn(&self, other: Self) {
+        if let Some(parts) = other.0.into_inner() {
+            self.0.get_or_init(|| parts);
+        }
     }
 
     /// Whether no key of this hash is among them, for certain.

@@ -56,9 +56,7 @@ impl Pieces {
     }
 
     fn write_one(&mut self, editor: &mut Editor<'_>, records: Range<usize>) -> Result<()> {
-        let range = self.pending.start(records.start)..self.pending.start(records.end);
-        let bytes = self.pending.encoded().get(range.start as usize..range.end as usize);
-        let bytes = bytes.unwrap_or_default();
+        let bytes = self.pending.bytes_of(&records);
         let key = self.key(records.start).unwrap_or_default();
         let anchor = self.last_key.as_ref().map_or(key.into(), |last| separator(last, key));
         let (stamp, owner) = (editor.stamp(), editor.owner());

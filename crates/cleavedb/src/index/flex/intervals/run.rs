@@ -197,18 +197,6 @@ pub(super) fn offer_in_order(bytes: &[u8], key: &[u8], lookup: &mut Lookup) -> R
     Ok(false)
 }
 
-/// Has a filter know these records.
-pub(super) fn learn(filter: &KeyFilter, bytes: &[u8]) -> Result<()> {
-    let (mut starts, mut fingerprints) = (Vec::new(), Vec::new());
-    let mut reader = Reader::new(bytes);
-    while !reader.is_empty() {
-        starts.push((bytes.len() - reader.rest().len()) as u64);
-        fingerprints.push(fingerprint(key_hash(Record::decode(&mut reader)?.key)));
-    }
-    filter.learn(starts.into_iter(), &fingerprints);
-    Ok(())
-}
-
 impl Run {
     /// Reads the bytes of an interval, all of them.
     pub(crate) fn decode(bytes: Vec<u8>) -> Result<Self> {

@@ -19,7 +19,7 @@ use crate::index::flex::intervals::apply::check_keys;
 use crate::index::flex::intervals::cache::IntervalCache;
 use crate::index::flex::intervals::cursor::FlexCursor;
 use crate::index::flex::intervals::gathering::{Gathering, may_have};
-use crate::index::flex::intervals::run::{Run, check_first, learn, offer_in_order};
+use crate::index::flex::intervals::run::{Run, check_first, offer_in_order};
 use crate::index::flex::intervals::state::{FlexState, Totals};
 use crate::index::flex::space::{Pins, View};
 use crate::index::{
@@ -130,16 +130,16 @@ impl Source {
         let (filter, start) = (&found.interval.filter, found.range().start);
         let mut places = filter.places(hash, bytes);
         places.iter_mut().for_each(|place| *place = start + place.start..start + place.end);
-        let is_known = filter.is_known();
         for bytes in self.space.read_many(&places, Purpose::Read)? {
             if (found.group, found.number) != (0, 0) {
                 check_first(&bytes, &found.interval.anchor)?;
             }
-            if !is_known {
+            let is_decided = offer_in_order(&bytes, key, lookup)?;
+            if filter.can_learn(bytes.len()) {
                 mark!("interval_filter_learned");
-                learn(filter, &bytes)?;
+                filter.learn(Run::decode(bytes)?.filter());
             }
-            if offer_in_order(&bytes, key, lookup)? {
+            if is_decided {
                 return Ok(true);
             }
         }

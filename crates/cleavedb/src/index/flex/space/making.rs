@@ -224,12 +224,8 @@ impl Making {
             }
         };
         let appended = writer.append(bytes, owner, purpose)?;
-        let (segment, position) = (writer.segment(), writer.position());
-        // Others have come to the same segment, mostly.
-        match self.written.get_mut(&segment.id()) {
-            Some((_, most)) => *most = position.max(*most),
-            None => _ = self.written.insert(segment.id(), (Arc::clone(segment), position)),
-        }
+        let (segment, position) = (Arc::clone(writer.segment()), writer.position());
+        self.measured(segment, position);
         Ok(appended)
     }
 

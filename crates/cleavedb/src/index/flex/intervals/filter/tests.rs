@@ -20,7 +20,7 @@ fn no_key_is_denied_that_is_there() {
     for count in [0, 1, 4, 5, 6, 7, 40, 300] {
         let keys = hashes(count, "key");
         let filter = filter_of(&keys);
-        assert!(filter.is_known());
+        assert!(!filter.can_learn(0));
         for (number, key) in keys.iter().enumerate() {
             assert!(!filter.lacks(*key), "{count} keys");
             let places = filter.places(*key, count as u64 * BYTES);
@@ -61,16 +61,17 @@ fn what_is_to_be_read_is_little() {
 fn what_is_not_known_denies_nothing_and_what_is_known_stays() {
     let filter = KeyFilter::default();
     let keys = hashes(9, "key");
-    assert!(!filter.is_known() && keys.iter().all(|key| !filter.lacks(*key)));
+    assert!(filter.can_learn(900) && keys.iter().all(|key| !filter.lacks(*key)));
+    assert!(!filter.can_learn(70_000), "nothing to be had from it");
     assert_eq!(filter.places(keys[0], 900), std::iter::once(0..900).collect::<Vec<_>>());
     let fingerprints: Vec<u16> = keys.iter().map(|key| fingerprint(*key)).collect();
-    filter.learn((0..).map(|number| number * BYTES), &fingerprints);
-    filter.learn(std::iter::empty(), &[]);
-    assert!(filter.is_known() && keys.iter().all(|key| !filter.lacks(*key)));
+    filter.learn(filter_of(&keys));
+    filter.learn(filter_of(&[]));
+    assert!(!filter.can_learn(900) && keys.iter().all(|key| !filter.lacks(*key)));
     assert!(hashes(9, "other").iter().any(|other| filter.lacks(*other)));
     // The records of one key may be longer than a part can tell.
     let long = KeyFilter::of((0..9).map(|number| number * 20_000), &fingerprints);
-    assert!(!long.is_known());
+    assert!(long.can_learn(0));
 }
 
 #[test]

@@ -40,8 +40,11 @@ impl Run {
         self.bytes.get(range).unwrap_or_default()
     }
 
-    /// The filter of an interval of all its records, which are in order.
+    /// The filter of an interval of all its records; unknown where they are not in order.
     pub(in crate::index::flex::intervals) fn filter(&self) -> KeyFilter {
+        if !self.is_sorted {
+            return KeyFilter::default();
+        }
         KeyFilter::of(self.starts.iter().map(|start| u64::from(*start)), &self.fingerprints)
     }
 

@@ -39,10 +39,15 @@ fn check(index: &FlexIndex) {
 
 /// Brings entries in; the bytes of intervals that were written for it.
 fn written(index: &FlexIndex, entries: Vec<Entry>, stripes: &[Seq]) -> u64 {
+    brought_in(index, entries, stripes).0
+}
+
+/// Brings entries in; the bytes that were written for it, and how many entries were judged.
+fn brought_in(index: &FlexIndex, entries: Vec<Entry>, stripes: &[Seq]) -> (u64, u64) {
     let prepared = index.apply_flush(input(entries, vec![], stripes)).unwrap();
-    let bytes = prepared.report.bytes_written;
+    let figures = (prepared.report.bytes_written, prepared.report.entries_in);
     index.install(prepared.change).unwrap();
-    bytes
+    figures
 }
 
 fn merge(key: &str, seq: Seq, operand: &str) -> Entry {
@@ -52,12 +57,14 @@ fn merge(key: &str, seq: Seq, operand: &str) -> Entry {
 #[test]
 fn what_is_written_is_what_came() {
     let (world, index) = warm();
-    let one = written(&index, vec![put("key00010", 100, "new")], &[]);
+    let (one, judged) = brought_in(&index, vec![put("key00010", 100, "new")], &[]);
     assert!((11..=20).contains(&one), "{one} bytes");
+    assert_eq!(judged, 2, "it and what it takes the place of, no neighbour");
     assert_eq!(fragments(&index, "key00010"), 3, "before, the record, behind");
     check(&index);
     let two = vec![put("key00020", 101, "new"), put("key00020x", 102, "more")];
-    assert!(written(&index, two, &[]) <= 40);
+    let (bytes, judged) = brought_in(&index, two, &[]);
+    assert!(bytes <= 40 && judged == 3, "{bytes} bytes, {judged} judged");
     assert_eq!(written(&index, vec![delete("key00030", 103)], &[]), 0, "taken out");
     check(&index);
     let reads = world.io.meter.read_calls(Purpose::Read);

@@ -82,7 +82,7 @@ fn nor_does_a_lot_of_them() {
 }
 
 #[test]
-fn after_an_opening_the_first_get_in_vain_makes_the_filter_of_its_interval() {
+fn after_an_opening_the_first_get_makes_the_filter_of_its_interval() {
     let (world, index) = of_sixty_and_full();
     let index = opened_again(&world, index);
     let intervals = index.shared.current().source.anchors.len() as u64;
@@ -130,4 +130,35 @@ fn intervals_that_are_joined_are_not_known_until_they_are_read() {
         assert_eq!(left, keys(4..60).into_iter().step_by(8).collect::<Vec<_>>());
     }
     verify(&*index.view());
+}
+
+/// Intervals of several blocks, of which a get reads what its key may be in.
+#[test]
+fn a_get_of_a_key_that_is_there_reads_a_part_of_its_interval() {
+    const WIDE: FlexSizes = FlexSizes {
+        intervals: FlexLimits { interval_bytes_max: 60_000, ..LEFT.intervals },
+        space: SpaceLimits { segment_blocks: 64, ..LEFT.space },
+        ..LEFT
+    };
+    let world = World::new();
+    let index = FlexIndex::recover(world.context(), &WIDE, &[]).unwrap();
+    let value = "v".repeat(600);
+    let entries = keys(0..60).iter().zip(1..).map(|(key, seq)| put(key, seq, &value)).collect();
+    flush(&index, entries, vec![]);
+    fill(&index);
+    assert_eq!(index.shared.current().source.anchors.len(), 1);
+    let read = |index: &FlexIndex, key: &str| {
+        let before = world.io.meter.bytes_read(Purpose::Read);
+        assert!(get(&*index.view(), key.as_bytes(), SEQ_MAX).unwrap().is_some());
+        world.io.meter.bytes_read(Purpose::Read) - before
+    };
+    // The first read of a file reads more of it; keys that were read are kept.
+    read(&index, "key00000");
+    let others = || (0..256u32).map(|number| format!("other{number}"));
+    let mut parts = 0;
+    for key in keys(1..60).iter().step_by(7) {
+        others().for_each(|other| _ = index.shared.cache.is_wanted(other.as_bytes()));
+        parts += read(&index, key);
+    }
+    assert!(parts <= 9 * 3 * 4096, "{parts} bytes for nine gets of ten blocks");
 }

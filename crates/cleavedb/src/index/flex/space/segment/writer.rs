@@ -28,8 +28,6 @@ pub(crate) struct SegmentWriter {
     position: u64,
     /// Whose data is in it.
     owners: BTreeSet<u64>,
-    /// Whose came last: what is written in order has few of them, one behind the other.
-    last_owner: Option<u64>,
     /// Whether something is not durable.
     is_behind: bool,
 }
@@ -52,8 +50,7 @@ impl SegmentWriter {
             .map_err(|e| Error::io("writing a segment", segment.path(), e))?;
         context.io.meter.wrote(purpose, BLOCK_BYTES);
         *segment.tail.lock() = Some(Tail::default());
-        let (owners, last_owner) = (BTreeSet::new(), None);
-        Ok(Self { segment, disk_file, position: 0, owners, last_owner, is_behind: false })
+        Ok(Self { segment, disk_file, position: 0, owners: BTreeSet::new(), is_behind: false })
     }
 
     /// What it writes.
@@ -101,9 +98,7 @@ impl SegmentWriter {
         self.position += count as u64;
         if count > 0 {
             self.is_behind = true;
-            if self.last_owner.replace(owner) != Some(owner) {
-                self.owners.insert(owner);
-            }
+            self.owners.insert(owner);
         }
         if waiting >= CHUNK_BYTES {
             self.write_blocks(purpose)?;
