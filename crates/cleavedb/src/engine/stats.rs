@@ -70,8 +70,10 @@ impl Engine {
     pub(crate) fn memory_usage(&self) -> BTreeMap<String, u64> {
         let view = self.view.load();
         let memtables = view.memtables().map(|table| table.memory_bytes()).sum();
+        let indexes = view.indexes.values().map(|index| index.memory_bytes()).sum();
         let mut parts: BTreeMap<String, u64> = [
             ("memtables", memtables),
+            ("indexes", indexes),
             ("block_cache", self.blocks.bytes()),
             ("filters_and_indexes", self.tables.memory_bytes()),
             ("value_tail", self.value_tail_bytes()),

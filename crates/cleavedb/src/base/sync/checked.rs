@@ -11,8 +11,8 @@ use std::time::Duration;
 use quick_cache::sync::{Cache, GuardResult};
 use quick_cache::{DefaultHashBuilder, Lifecycle, Weighter};
 
-pub(crate) use shuttle::sync::Arc;
 pub(crate) use shuttle::sync::atomic;
+pub(crate) use shuttle::sync::{Arc, Weak};
 
 /// Mutual exclusion with parking_lot's interface.
 #[derive(Debug, Default)]

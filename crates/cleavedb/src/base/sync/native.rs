@@ -8,8 +8,8 @@ use quick_cache::{DefaultHashBuilder, Lifecycle, Weighter};
 
 pub(crate) use arc_swap::ArcSwap;
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
-pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic;
+pub(crate) use std::sync::{Arc, Weak};
 
 /// Threads, by name.
 pub(crate) mod thread {

@@ -78,11 +78,11 @@ fn is_whole(bytes: &[u8]) -> bool {
     let (io, _, path) = world(FileKind::FlexPages, Some(bytes));
     let context = context_of(io, &path, keyspace, FileId(FILE.0 + 1));
     let Ok(mut store) = PageStore::open(&context, root, Purpose::Recovery) else { return false };
-    let Some(mut tree) = store.tree().cloned() else { return false };
+    let Some(mut tree) = store.take_tree() else { return false };
     change(&mut tree, header.checksum.into());
     let saved = save(&mut store, &tree).and_then(|root| {
-        let again = PageStore::open(&context, root, Purpose::Recovery)?;
-        Ok(again.tree().map(all))
+        let mut again = PageStore::open(&context, root, Purpose::Recovery)?;
+        Ok(again.take_tree().as_ref().map(all))
     });
     assert_eq!(saved.ok().flatten(), Some(all(&tree)), "another tree than was saved");
     true

@@ -338,7 +338,7 @@ impl IndexView for FlexView {
         /// What an extent takes in the tree, with its share of the nodes.
         const EXTENT_BYTES: u64 = 8;
         let extents = self.source.space.tree().extents() * EXTENT_BYTES;
-        extents + self.source.anchors.memory_bytes() as u64
+        extents + (self.source.anchors.memory_bytes() + self.pins.memory_bytes) as u64
     }
 
     fn verify(&self, sink: &mut dyn VerifySink) {

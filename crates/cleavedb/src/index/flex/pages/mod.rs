@@ -1,9 +1,10 @@
 //! The tree of extents on disk: its nodes as pages, written copy-on-write.
 //!
 //! A checkpoint appends the nodes that changed since the one before to page files, children before
-//! parents and a root last; the root's address stands for the whole tree. A node is clean iff the
-//! last published tree holds it: trees share nodes and copy what is shared before they change it,
-//! so identity tells, and whatever changed has new nodes all the way to the root. Nothing that was
+//! parents and a root last; the root's address stands for the whole tree. A node is clean iff it was
+//! in the last published tree: of each node of that a trace is kept, so that it is copied, or moved,
+//! before it is changed, identity tells, and whatever changed has new nodes all the way to the root.
+//! What the published tree held beside is not kept in memory. Nothing that was
 //! written is ever overwritten (rule F9): what a checkpoint no longer leads to is garbage in its
 //! file, counted by file, and a file goes when it holds nothing else. Files that are half garbage
 //! are emptied by writing their live pages again.
@@ -37,6 +38,7 @@ use crate::index::flex::pages::files::{FileLimits, PageFiles};
 use crate::index::flex::pages::format::{Owner, PageAddress};
 use crate::index::flex::pages::write::OpenFile;
 use crate::index::flex::tree::Tree;
+use crate::index::flex::tree::parts::{Part, Trace};
 use crate::io::Io;
 
 pub(crate) use write::Draft;
@@ -61,20 +63,38 @@ pub(crate) struct PageContext {
 struct Published {
     /// How many there have been.
     number: u64,
-    /// The tree as it was then: what it holds nobody changes in place.
-    tree: Tree,
     /// Page of the root.
     root: PageAddress,
-    /// Page of each of the tree's nodes.
-    pages: HashMap<usize, PageAddress>,
+    /// Identity of the topmost node.
+    top: usize,
+    /// The tree's nodes as they were then, by identity.
+    nodes: HashMap<usize, SavedNode>,
     /// What the owner kept beside the tree.
     attached: Arc<[u8]>,
+}
+
+/// A node that has a page.
+struct SavedNode {
+    page: PageAddress,
+    /// Identities of its children.
+    children: Box<[usize]>,
+    /// Keeps its identity from others.
+    _trace: Trace,
+}
+
+impl SavedNode {
+    fn new(part: &Part, page: PageAddress) -> Self {
+        let children = part.children().map(|child| child.identity()).collect();
+        Self { page, children, _trace: part.trace() }
+    }
 }
 
 /// The pages of one tree.
 pub(crate) struct PageStore {
     context: Arc<PageContext>,
     published: Option<Published>,
+    /// The tree that an open has read, until it is taken.
+    opened: Option<Tree>,
     files: PageFiles,
     /// The file that grows; none after an open or a failed write, whose ends nobody knows.
     open: Option<OpenFile>,
@@ -86,6 +106,7 @@ impl PageStore {
         Self {
             context: Arc::clone(context),
             published: None,
+            opened: None,
             files: PageFiles::default(),
             open: None,
         }
@@ -102,9 +123,24 @@ impl PageStore {
         self.published.as_ref().map_or(0, |published| published.number)
     }
 
-    /// The tree of the last published checkpoint.
+    /// The tree of the checkpoint that was opened: to be taken once.
+    pub(crate) fn take_tree(&mut self) -> Option<Tree> {
+        self.opened.take()
+    }
+
+    /// The tree of the checkpoint that was opened, until it is taken.
+    #[cfg(test)]
     pub(crate) fn tree(&self) -> Option<&Tree> {
-        self.published.as_ref().map(|published| &published.tree)
+        self.opened.as_ref()
+    }
+
+    /// Bytes of memory for what is known of the published tree.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        /// Of each node: an entry of a map that is between half and seven eighths full, and its
+        /// place among the children of another.
+        const NODE_BYTES: usize =
+            (size_of::<usize>() + size_of::<SavedNode>()) * 4 / 3 + size_of::<usize>();
+        self.published.as_ref().map_or(0, |published| published.nodes.len()) * NODE_BYTES
     }
 
     /// What the owner kept beside that tree.
@@ -130,11 +166,11 @@ impl PageStore {
             let message = "a checkpoint of the tree is published out of order";
             return Err(Error::invalid(message));
         }
-        let mut pages = self.published.take().map(|published| published.pages).unwrap_or_default();
+        let mut nodes = self.published.take().map(|published| published.nodes).unwrap_or_default();
         for identity in &draft.dead {
-            pages.remove(identity);
+            nodes.remove(identity);
         }
-        pages.extend(draft.fresh);
+        nodes.extend(draft.fresh);
         for (_, state) in draft.files.iter() {
             state.file.keep();
         }
@@ -142,8 +178,8 @@ impl PageStore {
         gone.iter().for_each(|(_, state)| state.file.doom());
         let gone = gone.into_iter().map(|(id, _)| id).collect();
         self.files = draft.files;
-        let (number, tree, root) = (draft.number, draft.tree, draft.root);
-        self.published = Some(Published { number, tree, root, pages, attached: draft.attached });
+        let (number, root, top) = (draft.number, draft.root, draft.top);
+        self.published = Some(Published { number, root, top, nodes, attached: draft.attached });
         Ok(gone)
     }
 }

@@ -14,7 +14,7 @@ use crate::index::flex::pages::files::PageFiles;
 use crate::index::flex::pages::format::{
     HEADER_BYTES, NODE_BYTES_MAX, NodePage, Page, PageAddress, RootPage,
 };
-use crate::index::flex::pages::{PageContext, PageStore, Published};
+use crate::index::flex::pages::{PageContext, PageStore, Published, SavedNode};
 use crate::index::flex::tree::Tree;
 use crate::index::flex::tree::parts::Part;
 use crate::io::disk::BatchRead;
@@ -67,8 +67,9 @@ impl PageStore {
         root: PageAddress,
         purpose: Purpose,
     ) -> Result<Self> {
-        let (files, published) = load(context, root, purpose)?;
-        Ok(Self { context: Arc::clone(context), published: Some(published), files, open: None })
+        let (files, published, tree) = load(context, root, purpose)?;
+        let (published, opened) = (Some(published), Some(tree));
+        Ok(Self { context: Arc::clone(context), published, opened, files, open: None })
     }
 
     /// Reads all of the published checkpoint again and proves it.
@@ -83,7 +84,7 @@ fn load(
     context: &Arc<PageContext>,
     root: PageAddress,
     purpose: Purpose,
-) -> Result<(PageFiles, Published)> {
+) -> Result<(PageFiles, Published, Tree)> {
     let file = PageFile::new(context, root.file);
     file.keep();
     let (disk_file, _) = file.open(root.end(), purpose)?;
@@ -108,10 +109,10 @@ fn load(
         named: HashSet::new(),
     };
     let loaded = loader.open_files(&stated, &root).and_then(|()| loader.tree(&stated));
-    let (tree, pages) = loaded.map_err(|e| file.damaged(root.offset, e))?;
+    let (tree, nodes) = loaded.map_err(|e| file.damaged(root.offset, e))?;
     loader.files.born(&root);
-    let attached = stated.attached.into();
-    Ok((loader.files, Published { number, tree, root, pages, attached }))
+    let (attached, top) = (stated.attached.into(), tree.root().identity());
+    Ok((loader.files, Published { number, root, top, nodes, attached }, tree))
 }
 
 impl Loader<'_> {
@@ -134,7 +135,7 @@ impl Loader<'_> {
     }
 
     /// Reads the nodes, and proves that they are the tree that the root says.
-    fn tree(&mut self, stated: &RootPage) -> Result<(Tree, HashMap<usize, PageAddress>)> {
+    fn tree(&mut self, stated: &RootPage) -> Result<(Tree, HashMap<usize, SavedNode>)> {
         let mut levels: Vec<Vec<NodePage>> = Vec::new();
         let mut addresses: Vec<Vec<PageAddress>> = vec![vec![stated.top]];
         let mut lengths = vec![stated.length];
@@ -152,14 +153,14 @@ impl Loader<'_> {
             addresses.push(below);
             lengths = below_lengths;
         }
-        let (root, pages) = put_together(levels, &addresses)?;
+        let (root, nodes) = put_together(levels, &addresses)?;
         let tree = Tree::of_root(&root, stated.widths)?;
         let counted = self.files.iter().map(|(id, state)| (id, state.live_bytes));
         let is_same = stated.files.iter().map(|line| (line.id, line.live_bytes)).eq(counted);
         if tree.extents() != stated.extents || !is_same {
             return Err(Error::corruption("a root leads to another tree than it states"));
         }
-        Ok((tree, pages))
+        Ok((tree, nodes))
     }
 
     /// Reads the pages of a level, given in the order of the space.
@@ -288,8 +289,8 @@ fn runs(addresses: &[PageAddress]) -> Vec<PageRun> {
 fn put_together(
     levels: Vec<Vec<NodePage>>,
     addresses: &[Vec<PageAddress>],
-) -> Result<(Part, HashMap<usize, PageAddress>)> {
-    let mut pages = HashMap::new();
+) -> Result<(Part, HashMap<usize, SavedNode>)> {
+    let mut saved = HashMap::new();
     let mut below: Vec<Part> = Vec::new();
     for (nodes, addresses) in levels.into_iter().zip(addresses).rev() {
         let mut rest = below.into_iter();
@@ -301,11 +302,11 @@ fn put_together(
                     Part::inner(rest.by_ref().take(children.len()).collect())?
                 }
             };
-            pages.insert(part.identity(), *address);
+            saved.insert(part.identity(), SavedNode::new(&part, *address));
             parts.push(part);
         }
         below = parts;
     }
     let root = below.pop().ok_or_else(|| Error::corruption("a root without a tree"))?;
-    Ok((root, pages))
+    Ok((root, saved))
 }

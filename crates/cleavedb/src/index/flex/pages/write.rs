@@ -15,7 +15,7 @@ use crate::index::flex::pages::format::{
     FileLine, HEADER_BYTES, HEIGHT_MAX, NODE_BYTES_MAX, PageAddress, ROOT_BYTES_MAX, RootPage,
     Stamp, WIDTH_MAX, seal,
 };
-use crate::index::flex::pages::{PageContext, PageStore, Published};
+use crate::index::flex::pages::{PageContext, PageStore, Published, SavedNode};
 use crate::index::flex::tree::Tree;
 use crate::index::flex::tree::parts::Part;
 use crate::io::{DiskFile, Purpose};
@@ -34,10 +34,11 @@ pub(super) struct OpenFile {
 /// A checkpoint that is written and synced, and that nothing names yet.
 pub(crate) struct Draft {
     pub(super) number: u64,
-    pub(super) tree: Tree,
     pub(super) root: PageAddress,
+    /// Identity of the topmost node.
+    pub(super) top: usize,
     /// Nodes that have a page now, or another one than before.
-    pub(super) fresh: HashMap<usize, PageAddress>,
+    pub(super) fresh: HashMap<usize, SavedNode>,
     /// Nodes that the tree has no longer.
     pub(super) dead: Vec<usize>,
     pub(super) files: PageFiles,
@@ -164,12 +165,12 @@ struct Walker<'a, 'b> {
     stamp: Stamp,
     /// Nodes of the published tree that were met, the topmost ones of what stays as it is.
     met: HashSet<usize>,
-    fresh: HashMap<usize, PageAddress>,
+    fresh: HashMap<usize, SavedNode>,
 }
 
 impl Walker<'_, '_> {
     fn known(&self, part: &Part) -> Option<PageAddress> {
-        self.published?.pages.get(&part.identity()).copied()
+        self.published?.nodes.get(&part.identity()).map(|node| node.page)
     }
 
     /// Writes what must be written; returns the page of the topmost node.
@@ -197,7 +198,7 @@ impl Walker<'_, '_> {
 
     /// Where a node stands from now on.
     fn page_of(&self, part: &Part) -> Result<PageAddress> {
-        let fresh = self.fresh.get(&part.identity()).copied();
+        let fresh = self.fresh.get(&part.identity()).map(|node| node.page);
         let page = fresh.or_else(|| self.known(part));
         page.ok_or_else(|| Error::corruption("a node of the tree has no page"))
     }
@@ -218,15 +219,16 @@ impl Walker<'_, '_> {
             }
         };
         let address = self.writer.append(page, NODE_BYTES_MAX)?;
-        self.fresh.insert(part.identity(), address);
+        self.fresh.insert(part.identity(), SavedNode::new(part, address));
         Ok(())
     }
 
     /// Nodes of the published tree that were not met: what was changed is on the way to them only.
-    fn not_met(&self, part: &Part, dead: &mut Vec<usize>) {
-        if !self.met.contains(&part.identity()) {
-            dead.push(part.identity());
-            part.children().for_each(|child| self.not_met(&child, dead));
+    fn not_met(&self, identity: usize, nodes: &HashMap<usize, SavedNode>, dead: &mut Vec<usize>) {
+        if !self.met.contains(&identity) {
+            dead.push(identity);
+            let children = nodes.get(&identity).map_or(&[][..], |node| &node.children);
+            children.iter().for_each(|child| self.not_met(*child, nodes, dead));
         }
     }
 }
@@ -290,15 +292,15 @@ fn write(
     let top_address = walker.write(&top)?;
     let mut dead = Vec::new();
     if let Some(published) = published {
-        walker.not_met(&published.tree.root(), &mut dead);
+        walker.not_met(published.top, &published.nodes, &mut dead);
     }
     let fresh = walker.fresh;
     if let Some(published) = published {
         // The old page of what is gone, and of what was written again.
-        for page in
-            dead.iter().chain(fresh.keys()).filter_map(|identity| published.pages.get(identity))
+        for node in
+            dead.iter().chain(fresh.keys()).filter_map(|identity| published.nodes.get(identity))
         {
-            writer.files.died(page);
+            writer.files.died(&node.page);
         }
         writer.files.died(&published.root);
     }
@@ -324,8 +326,8 @@ fn write(
     writer.finish()?;
     Ok(Draft {
         number: stamp.checkpoint,
-        tree: tree.clone(),
         root,
+        top: top.identity(),
         fresh,
         dead,
         files: writer.files.clone(),

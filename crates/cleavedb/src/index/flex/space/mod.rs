@@ -180,6 +180,8 @@ impl SpaceState {
 pub(crate) struct Pins {
     /// Kind, number and bytes of each.
     pub(crate) files: Vec<(FileKind, FileId, u64)>,
+    /// Bytes of memory for what the writer knows of the pages.
+    pub(crate) memory_bytes: usize,
     _pages: Vec<Arc<PageFile>>,
     _logs: Vec<Arc<LogFile>>,
 }
@@ -313,7 +315,8 @@ impl Space {
         let log =
             |(number, file): (usize, &Arc<LogFile>)| (FileKind::FlexLog, file.id(), bytes(number));
         files.extend(logs.iter().enumerate().map(log));
-        Pins { files, _pages: self.pages.pins(), _logs: logs.to_vec() }
+        let memory_bytes = self.pages.memory_bytes();
+        Pins { files, memory_bytes, _pages: self.pages.pins(), _logs: logs.to_vec() }
     }
 
     /// What the space is as of the last group, for readers.

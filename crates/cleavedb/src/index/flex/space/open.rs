@@ -24,8 +24,8 @@ impl Space {
         let mut space = Self::new(context)?;
         if let Some(root) = state.root {
             space.pages = PageStore::open(&context.pages, root, Purpose::Recovery)?;
-            if let Some(tree) = space.pages.tree() {
-                space.making.tree = tree.clone();
+            if let Some(tree) = space.pages.take_tree() {
+                space.making.tree = tree;
             }
         }
         if space.making.tree.widths() != context.widths {

@@ -40,8 +40,15 @@ impl Space {
     ///
     /// # Errors
     /// Where the group is too large; it is taken back then.
-    pub(crate) fn join(&mut self, parts: Vec<Making>, length: u64, is_done: bool) -> Result<()> {
+    pub(crate) fn join(
+        &mut self,
+        mut parts: Vec<Making>,
+        length: u64,
+        is_done: bool,
+    ) -> Result<()> {
         let mut joined = Ok(());
+        // Their records say it all, and nodes are not to be there three times.
+        parts.iter_mut().for_each(|part| part.tree = part.before.clone());
         for mut part in parts {
             if is_done && joined.is_ok() {
                 let shift = self.making.tree.length().cast_signed() - length.cast_signed();

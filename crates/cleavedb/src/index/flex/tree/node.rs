@@ -1,7 +1,8 @@
 //! Nodes: leaves of packed extents, and inner nodes that place each child by a shift.
 //!
 //! Owned by trees, which share them through `Arc`; a node is changed only through
-//! [`Arc::make_mut`], hence in place while one tree alone has it and the way to it, else as a copy.
+//! [`Arc::make_mut`], hence in place while one tree alone has it and the way to it, else as a copy,
+//! or moved to another place where a trace of it is left (`parts`).
 //! Every offset below a child counts from the child's own beginning, so its shift is both what is
 //! added on the way down and where to turn on the way: an insertion changes the shifts of the
 //! children to the right of its path and nothing below them.

@@ -1,11 +1,12 @@
 //! A tree taken apart and put together again: what whoever keeps one on disk knows of its nodes.
 //!
-//! A [`Part`] holds a node, which nobody changes while it is held; so identity stands for contents
-//! as long as the tree, or the part, lives. What is put together is proved: leaves at once, the
-//! rest by [`Tree::check`].
+//! A [`Part`] holds a node, which nobody changes while it is held, and a [`Trace`] holds its place
+//! alone: who changes the node then moves it elsewhere. So identity stands for contents as long as
+//! the tree, the part or a trace lives. What is put together is proved: leaves at once, the rest by
+//! [`Tree::check`].
 
 use crate::base::error::{Error, Result};
-use crate::base::sync::Arc;
+use crate::base::sync::{Arc, Weak};
 use crate::index::flex::tree::extent::{Extent, LENGTH_MAX};
 use crate::index::flex::tree::leaf::Leaf;
 use crate::index::flex::tree::node::{Inner, Node};
@@ -18,7 +19,17 @@ pub(crate) const EXTENT_BYTES_MIN: usize = 2;
 #[derive(Clone, Debug)]
 pub(crate) struct Part(Arc<Node>);
 
+/// What is left of a node that nobody need hold: no other node has its identity as long as this is
+/// there, though its contents may be gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Trace(#[expect(dead_code, reason = "held for its place")] Weak<Node>);
+
 impl Part {
+    /// Keeps its identity from others, and nothing of what it holds.
+    pub(crate) fn trace(&self) -> Trace {
+        Trace(Arc::downgrade(&self.0))
+    }
+
     /// What tells this node from all others that are held at the same time.
     pub(crate) fn identity(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
