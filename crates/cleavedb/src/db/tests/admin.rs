@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::ErrorKind;
+use crate::{ErrorKind, IndexKind};
 
 #[test]
 fn opening_says_what_is_wrong() {
@@ -181,7 +181,7 @@ fn memory_of_iterators_and_background_work_comes_and_goes() {
     db.flush().unwrap();
     db.wait_idle().unwrap();
     let part = |name: &str| db.memory_usage()[name];
-    assert_eq!((part("iterators"), part("background")), (0, 0));
+    assert_eq!((part("iterators"), part("background"), part("indexes")), (0, 0, 0));
     let mut walk = ks.iter();
     assert_eq!(walk.by_ref().take(10_000).count(), 10_000);
     assert!(part("iterators") > 60_000, "{} bytes read ahead", part("iterators"));
@@ -193,4 +193,12 @@ fn memory_of_iterators_and_background_work_comes_and_goes() {
     }
     drop(walk);
     assert_eq!(part("iterators"), 0);
+    // An LSM-tree's index is in its tables; what a Flex index keeps of its intervals is its own.
+    let options = KeyspaceOptions::new().index(IndexKind::Flex).separate_at(None);
+    let flex = db.keyspace("flex", options).unwrap();
+    (0..2000u64).for_each(|i| flex.put(i.to_be_bytes(), vec![i as u8; 100]).unwrap());
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    // 47 intervals or more, each of a hundred bytes at least.
+    assert!(part("indexes") > 4000, "{} bytes of indexes", part("indexes"));
 }

@@ -1,13 +1,12 @@
 //! The tree of extents on disk: its nodes as pages, written copy-on-write.
 //!
 //! A checkpoint appends the nodes that changed since the one before to page files, children before
-//! parents and a root last; the root's address stands for the whole tree. A node is clean iff it was
-//! in the last published tree: of each node of that a trace is kept, so that it is copied, or moved,
-//! before it is changed, identity tells, and whatever changed has new nodes all the way to the root.
-//! What the published tree held beside is not kept in memory. Nothing that was
-//! written is ever overwritten (rule F9): what a checkpoint no longer leads to is garbage in its
-//! file, counted by file, and a file goes when it holds nothing else. Files that are half garbage
-//! are emptied by writing their live pages again.
+//! parents and a root last; the root's address stands for the whole tree. A node is clean iff it
+//! was in the last published tree: a trace of each is kept, so that it is copied or moved before it
+//! is changed, identity tells, and whatever changed has new nodes all the way to the root. What the
+//! published tree held is not kept. Nothing that was written is ever overwritten (rule F9): what a
+//! checkpoint no longer leads to is garbage in its file, counted by file, and a file goes when it
+//! holds nothing else. Files that are half garbage are emptied by writing their live pages again.
 //!
 //! A tree is read as a whole when it is opened, level by level, with neighbouring pages in one
 //! read: it takes some 3 % of the data, lives in memory anyway, and whatever is damaged shows at

@@ -146,6 +146,35 @@ fn only_what_changed_is_written() {
     assert_eq!(all(reopened(&context, again.root().unwrap()).tree().unwrap()), all(&tree));
 }
 
+/// Traces of all nodes of a tree.
+fn traces(part: &Part) -> Vec<Trace> {
+    let below: Vec<Part> = part.children().collect();
+    below.iter().flat_map(traces).chain([part.trace()]).collect()
+}
+
+/// As it is in memory anyway: with what changed since, it would be there twice.
+#[test]
+fn the_tree_of_a_checkpoint_is_not_held_beside_the_one_that_goes_on() {
+    let disk = disk();
+    let context = context(&disk, FileLimits::USUAL);
+    let mut tree = scattered(TINY, 500);
+    let mut store = PageStore::new(&context);
+    for round in 0..2 {
+        save(&mut store, &tree);
+        let nodes = traces(&tree.root());
+        assert!(nodes.len() > 150 && nodes.iter().all(Trace::is_held));
+        (0..500).for_each(|number| tree.set_tag(10 * number, tag(round + 1)).unwrap());
+        assert!(!nodes.iter().any(Trace::is_held), "nodes that nothing needs are held");
+        // What became of them is in none of their places, so all of it is written.
+        assert_eq!(save(&mut store, &tree), nodes.len());
+        let root = store.root().unwrap();
+        assert_eq!(all(reopened(&context, root).tree().unwrap()), all(&tree));
+        // What a store has read is for who takes it.
+        store = reopened(&context, root);
+        tree = store.take_tree().unwrap();
+    }
+}
+
 #[test]
 fn a_view_is_saved_while_the_writer_goes_on() {
     let disk = disk();

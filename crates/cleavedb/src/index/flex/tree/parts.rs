@@ -22,7 +22,17 @@ pub(crate) struct Part(Arc<Node>);
 /// What is left of a node that nobody need hold: no other node has its identity as long as this is
 /// there, though its contents may be gone.
 #[derive(Clone, Debug)]
-pub(crate) struct Trace(#[expect(dead_code, reason = "held for its place")] Weak<Node>);
+pub(crate) struct Trace(
+    #[cfg_attr(not(test), expect(dead_code, reason = "held for its place"))] Weak<Node>,
+);
+
+#[cfg(test)]
+impl Trace {
+    /// Whether the node is there as it was.
+    pub(crate) fn is_held(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
 
 impl Part {
     /// Keeps its identity from others, and nothing of what it holds.
