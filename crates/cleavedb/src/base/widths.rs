@@ -39,7 +39,8 @@ pub struct Widths {
     pub restart_interval: usize,
     /// Bytes of a table at which compaction begins the next one.
     pub table_bytes: u64,
-    /// Runs in level 0 that make its compaction due.
+    /// Runs in level 0 that make its compaction due where the base is small; up to seven quarters
+    /// of them where it is large.
     pub level0_runs_trigger: usize,
     /// Smallest target of the first level below 0.
     pub level_base_bytes_min: u64,
@@ -89,9 +90,10 @@ impl Default for DeltaWidths {
 
 impl Widths {
     /// Widths for a memory budget: three eighths of it in memtables (the active one and up to two
-    /// frozen ones), at most 64 MiB each, and a level 0 of eight of them before they are merged
-    /// into the base. Merging rewrites all of the base however little comes from above, so what
-    /// is written in all falls with the size of level 0; it costs a get one filter more a run. A
+    /// frozen ones), at most 64 MiB each, and a level 0 of eight to fourteen of them before they
+    /// are merged into the base, the more the larger that is. Merging rewrites all of the base
+    /// however little comes from above, so what is written in all falls with the size of level 0;
+    /// it costs a get one filter more a run. A
     /// segment of the journal takes two memtables: a blank one stands beside it, and small stores
     /// should stay small.
     #[must_use]

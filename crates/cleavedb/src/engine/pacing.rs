@@ -88,9 +88,10 @@ pub(crate) enum Pace {
 pub(crate) const DELAY_MAX: Duration = Duration::from_millis(4);
 /// Bytes to which the delays below refer.
 const DELAY_UNIT_BYTES: f64 = 64.0 * 1024.0;
-/// Runs above the trigger, in triggers, at which pacing begins and at which writers stop.
-const LEVEL0_PACE: usize = 3;
-const LEVEL0_STOP: usize = 5;
+/// Runs, in triggers, at which pacing begins and at which writers stop. Level 0 goes down with up
+/// to seven quarters of a trigger, and as many may come meanwhile.
+const LEVEL0_PACE: usize = 4;
+const LEVEL0_STOP: usize = 6;
 /// Debt, in first levels, at which pacing begins and at which writers stop.
 const DEBT_PACE: u64 = 16;
 const DEBT_STOP: u64 = 128;

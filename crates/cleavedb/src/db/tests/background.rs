@@ -214,8 +214,8 @@ fn a_compaction_that_a_caller_waits_for_has_the_usual_priority() {
 
 #[test]
 fn compactions_that_writers_are_held_back_for_have_the_usual_priority() {
-    // Writers are held back for more than six runs, and stop at ten.
-    for (runs, are_held_back) in [(5, false), (6, false), (7, true), (9, true)] {
+    // Writers are held back for more than eight runs, and stop at twelve.
+    for (runs, are_held_back) in [(7, false), (8, false), (9, true), (11, true)] {
         let (_guard, path) = scratch();
         let widths = Widths { level0_runs_trigger: 2, ..Widths::for_budget(16 << 20) };
         let (db, watched) = with_runs(&path, runs, widths);

@@ -17,7 +17,7 @@ fn a_small_backlog_costs_nothing() {
 fn delays_grow_with_the_backlog_and_the_write_until_the_stop() {
     let widths = widths();
     let mut last = Duration::ZERO;
-    for runs in 25..40 {
+    for runs in 33..48 {
         let pressure = Pressure { level0_runs: runs, ..Pressure::default() };
         let Pace::Delay(delay, Reason::Level0) = pace(pressure, 64 << 10, &widths) else {
             panic!("no delay at {runs} runs");
@@ -27,7 +27,7 @@ fn delays_grow_with_the_backlog_and_the_write_until_the_stop() {
         assert!(smaller < delay);
         last = delay;
     }
-    let pressure = Pressure { level0_runs: 40, ..Pressure::default() };
+    let pressure = Pressure { level0_runs: 48, ..Pressure::default() };
     assert_eq!(pace(pressure, 1, &widths), Pace::Stop(Reason::Level0));
 }
 

@@ -322,10 +322,10 @@ impl OrderedIndex for LsmIndex {
         let widths = &self.shared.context.widths;
         let level0_runs = version.level(0).len();
         let level0_bytes = level_bytes.first().copied().unwrap_or(0);
-        let level0_due = level0_runs >= widths.level0_runs_trigger
-            || level0_bytes >= widths.level_base_bytes_min;
-        let pending_bytes =
-            Targets::new(&level_bytes, widths).pending_bytes(&level_bytes, level0_due);
+        let targets = Targets::new(&level_bytes, widths);
+        let level0 = (level0_runs, level0_bytes);
+        let level0_due = targets.level0_score(level0, &level_bytes, widths) >= 1.0;
+        let pending_bytes = targets.pending_bytes(&level_bytes, level0_due);
         Backlog { level0_runs, pending_bytes }
     }
 

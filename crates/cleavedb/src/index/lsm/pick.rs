@@ -64,9 +64,10 @@ pub(crate) struct Pick {
 
 /// The most urgent work, or `None` if the levels are in shape (or all due work is blocked).
 pub(crate) fn pick(shape: &Shape<'_>) -> Option<Pick> {
-    let targets = Targets::new(&shape.level_bytes(), shape.widths);
+    let level_bytes = shape.level_bytes();
+    let targets = Targets::new(&level_bytes, shape.widths);
     let mut due: Vec<(usize, f64)> = (0..LAST_LEVEL)
-        .map(|level| (level, score(shape, &targets, level)))
+        .map(|level| (level, score(shape, &targets, &level_bytes, level)))
         .filter(|(_, score)| *score >= 1.0)
         .collect();
     due.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -124,12 +125,11 @@ fn level0_is_running(shape: &Shape<'_>) -> bool {
 }
 
 /// Urgency of a level: 1 is "due". Files that are on their way already do not count.
-fn score(shape: &Shape<'_>, targets: &Targets, level: usize) -> f64 {
+fn score(shape: &Shape<'_>, targets: &Targets, level_bytes: &[u64], level: usize) -> f64 {
     let idle = || shape.level(level).iter().filter(|file| !shape.is_busy(file));
     let bytes: u64 = idle().map(|file| file.bytes).sum();
     if level == 0 {
-        let runs = idle().count() as f64 / shape.widths.level0_runs_trigger.max(1) as f64;
-        return runs.max(bytes as f64 / shape.widths.level_base_bytes_min.max(1) as f64);
+        return targets.level0_score((idle().count(), bytes), level_bytes, shape.widths);
     }
     match targets.of(level) {
         0 => 0.0,

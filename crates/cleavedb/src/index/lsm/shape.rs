@@ -17,6 +17,12 @@ pub(crate) use crate::index::table_file::{FileShape, Hull};
 /// Number of the deepest level.
 pub(crate) const LAST_LEVEL: usize = LEVELS - 1;
 
+/// The part of the base that level 0 gathers before it goes down, in eighths. Merging rewrites all
+/// of the base, so each byte costs `1 + 8 / 3` of them at most, however large the base is.
+const LEVEL0_BASE_EIGHTHS: u64 = 3;
+/// Most that it gathers, in quarters of the least: gets ask a filter more for each further run.
+const LEVEL0_FILL_MAX_QUARTERS: u64 = 7;
+
 /// Output of a running job: nobody else may write there.
 #[derive(Clone, Debug)]
 pub(crate) struct Reserved {
@@ -133,6 +139,24 @@ impl Targets {
     /// Target of a level, 0 where there is none.
     pub(crate) fn of(&self, level: usize) -> u64 {
         self.bytes.get(level).copied().unwrap_or(0)
+    }
+
+    /// Urgency of a level 0 of so many runs and bytes above these levels: 1 is "due". It waits for
+    /// its part of the base, but for no less than a base of the smallest size, and no more than
+    /// seven quarters of that; runs are due in as many as there would be of whole memtables.
+    pub(crate) fn level0_score(
+        &self,
+        (runs, bytes): (usize, u64),
+        level_bytes: &[u64],
+        widths: &Widths,
+    ) -> f64 {
+        let base_bytes = level_bytes.get(self.base_level).copied().unwrap_or(0);
+        let least = widths.level_base_bytes_min.max(1);
+        let most = least.saturating_mul(LEVEL0_FILL_MAX_QUARTERS) / 4;
+        let due = (base_bytes / 8).saturating_mul(LEVEL0_BASE_EIGHTHS).clamp(least, most);
+        let fill = due as f64 / least as f64;
+        let runs_due = (widths.level0_runs_trigger.max(1) as f64 * fill).floor();
+        (runs as f64 / runs_due).max(bytes as f64 / due as f64)
     }
 
     /// Bytes that compaction must rewrite until every level is within its target: what is too

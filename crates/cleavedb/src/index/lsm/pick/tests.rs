@@ -174,6 +174,25 @@ fn level_sizes_follow_the_data() {
 }
 
 #[test]
+fn level0_waits_for_its_part_of_the_base() {
+    let widths = Widths { level_ratio: 10, ..widths() };
+    let score = |runs, bytes, base| {
+        let level_bytes = [bytes, 0, 0, 0, 0, 0, base];
+        Targets::new(&level_bytes, &widths).level0_score((runs, bytes), &level_bytes, &widths)
+    };
+    // No base, or a small one: as many runs, or bytes, as there are of the smallest base.
+    assert_eq!((score(4, 10, 0), score(1, 100, 0), score(3, 99, 266)), (1.0, 1.0, 0.99));
+    // Three eighths of a larger one, and runs in proportion.
+    assert_eq!((score(1, 120, 320), score(1, 60, 320)), (1.0, 0.5));
+    assert_eq!((score(5, 10, 336), score(4, 10, 336)), (1.0, 0.8));
+    // However large it is, no more than seven quarters.
+    assert_eq!((score(7, 10, 500), score(1, 175, 500)), (1.0, 1.0));
+    assert!(score(6, 174, 500) < 1.0);
+    // Above a level that is to be filled yet, as above none.
+    assert_eq!((score(4, 10, 5_000), score(1, 100, 5_000)), (1.0, 1.0));
+}
+
+#[test]
 fn pending_bytes_grow_with_what_is_too_much() {
     let widths = widths();
     let pending =
