@@ -13,6 +13,7 @@ use crate::base::section::{Section, SectionTag};
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::sync::{Arc, figures};
 use crate::base::usual::UsualRun;
+use crate::engine::locate::streak::Streak;
 use crate::engine::settings::{Deltas, IndexKind, KeyspaceSettings};
 use crate::index::OrderedIndex;
 use crate::values::strategy::Strategy;
@@ -37,6 +38,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) usual_run: UsualRun,
     /// Whether what its scans read last of value files lay in the page cache.
     pub(crate) scans_cached: figures::AtomicBool,
+    /// Whether its gets leave the locator out.
+    pub(crate) unlocated: Streak,
 }
 
 impl KeyspaceState {

@@ -25,6 +25,7 @@ use crate::values::locator::{Figures, Generation, Locator, LocatorKey, Settings 
 pub(crate) mod edit;
 pub(crate) mod saved;
 pub(crate) mod search;
+pub(crate) mod streak;
 pub(crate) mod swing;
 pub(crate) mod touching;
 

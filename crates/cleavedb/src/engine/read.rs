@@ -91,8 +91,12 @@ impl Engine {
             Some(search) => search.find(self, &view, &mut lookup)?,
             None => false,
         };
-        if let Some(index) = index.filter(|_| !is_located) {
-            index.get_base(key, key_hash(key), &mut lookup)?;
+        if is_located {
+            keyspace.unlocated.end();
+        } else if let Some(index) = index {
+            let hash = key_hash(key);
+            index.get_base(key, hash, &mut lookup)?;
+            keyspace.unlocated.note(hash, is_separated(&lookup));
         }
         let is_bare = lookup.operands.len() == operands;
         let value = match apart {
@@ -379,6 +383,11 @@ enum Base<'a> {
     Inline(&'a Value),
     /// A value whose handle stands in the entry.
     Separated(&'a Found),
+}
+
+/// Whether what a lookup met is a value whose handle stands in the entry.
+fn is_separated(lookup: &Lookup) -> bool {
+    lookup.found.as_ref().is_some_and(|found| found.kind == Kind::PutSeparated)
 }
 
 /// The base that a lookup met.

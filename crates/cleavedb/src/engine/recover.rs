@@ -36,6 +36,7 @@ use crate::engine::lane::{JournalEdit, Lane, LaneId, Segment};
 use crate::engine::large::LargeFiles;
 use crate::engine::locate::Locating;
 use crate::engine::locate::saved::LocatorCheckpoint;
+use crate::engine::locate::streak::Streak;
 use crate::engine::lock::{lock_for_reading, lock_for_writing};
 use crate::engine::logs::Logs;
 use crate::engine::mapping::Mapping;
@@ -291,6 +292,7 @@ impl Engine {
             dropped,
             usual_run,
             scans_cached,
+            unlocated: Streak::default(),
         })
     }
 

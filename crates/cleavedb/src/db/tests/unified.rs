@@ -89,6 +89,25 @@ fn gets_of_flushed_values_go_by_the_locator_alone_and_in_batches() {
 }
 
 #[test]
+fn gets_that_the_locator_never_serves_leave_it_out_until_one_meets_a_value() {
+    let disk = MemoryDisk::new();
+    let (db, keyspace, model) = filled(&disk);
+    let missing = |keys: std::ops::Range<u32>| {
+        keys.for_each(|number| assert_eq!(keyspace.get(format!("none{number}")).unwrap(), None));
+    };
+    // One in eight counts, and 32 of those are as many as it takes; of the rest those ask it yet.
+    let (hits, misses) = served(&db, || missing(0..4_000));
+    assert!(hits == 0 && misses > 256 && misses < 1_200, "{hits} {misses}");
+    let (_, misses) = served(&db, || missing(4_000..8_000));
+    assert!((400..600).contains(&misses), "{misses}");
+    // The first value comes by way of the index, unless its key is one that counts; then all else
+    // by the locator, with the right answers.
+    let (hits, misses) = served(&db, || get_all(&keyspace, &model));
+    assert!(hits >= 299 && misses == 0, "{hits} {misses}");
+    assert_sound(&db);
+}
+
+#[test]
 fn flush_says_what_died_and_collection_needs_no_compaction_for_it() {
     let disk = MemoryDisk::new();
     // Runs are not merged by themselves, so that no compaction tells of anything.

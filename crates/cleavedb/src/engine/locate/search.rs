@@ -7,6 +7,7 @@
 //! may be ahead of the view: what was flushed after it is none of its state, whatever the seq, or
 //! keys that are read together would be of two moments.
 
+use crate::base::checksum::key_hash;
 use crate::base::entry::{Kind, Seq};
 use crate::base::error::Result;
 use crate::base::lookup::Lookup;
@@ -32,15 +33,23 @@ pub(crate) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Begins a search, where there is a locator. Before the view is taken (SE-1).
+    /// Begins a search, where there is a locator, and it is any use to gets like this one. Before
+    /// the view is taken (SE-1).
     pub(crate) fn begin(
         engine: &'a Engine,
         keyspace: &KeyspaceState,
         key: &'a [u8],
     ) -> Option<Self> {
         let locating = engine.locating.as_deref().filter(|locating| locating.has_values())?;
+        if keyspace.unlocated.leaves_out(|| key_hash(key)) {
+            return None;
+        }
+        Some(Self::of(locating, keyspace, key))
+    }
+
+    fn of(locating: &'a Locating, keyspace: &KeyspaceState, key: &'a [u8]) -> Self {
         let key = locating.key(keyspace.id, key);
-        Some(Self { locating, key, note: locating.locator.note(&key), met: Vec::new() })
+        Self { locating, key, note: locating.locator.note(&key), met: Vec::new() }
     }
 
     /// Decides the lookup, if the locator leads to its value. The memtables have been asked, and
@@ -149,8 +158,8 @@ impl<'a> Searches<'a> {
         keyspace: &KeyspaceState,
         keys: &[&'a [u8]],
     ) -> Option<Self> {
-        let begin = |key: &&'a [u8]| Search::begin(engine, keyspace, key);
-        let searches: Vec<_> = keys.iter().map(begin).collect::<Option<_>>()?;
+        let locating = engine.locating.as_deref().filter(|locating| locating.has_values())?;
+        let searches = keys.iter().map(|key| Search::of(locating, keyspace, key)).collect();
         Some(Self { searches, operands: Vec::new(), are_decided: Vec::new() })
     }
 
