@@ -405,6 +405,9 @@ pub struct Bench {
     /// Operations of each other phase; one a pair if not given (a tenth for seeks).
     #[arg(long, value_parser = parse_count)]
     pub ops: Option<u64>,
+    /// Bytes of each key: 16 to 48.
+    #[arg(long, default_value = "16", value_parser = cleavedb_bench::data::parse_key_bytes)]
+    pub key_size: usize,
     /// Bytes of each value.
     #[arg(long, default_value = "100", value_parser = parse_size)]
     pub value_size: u64,

@@ -22,6 +22,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::compare::session::Session;
+use crate::data::parse_key_bytes;
 use crate::engine::Settings;
 use crate::engines::{self, Known};
 use crate::limit::Group;
@@ -59,6 +60,9 @@ pub struct Args {
     /// Operations of each other phase; as many as items by default.
     #[arg(long)]
     pub ops: Option<u64>,
+    /// Bytes of each key: 16 to 48.
+    #[arg(long, default_value_t = crate::data::KEY_BYTES, value_parser = parse_key_bytes)]
+    pub key_size: usize,
     /// Bytes of each value, or of the largest. Separated are values from 1 KiB on.
     #[arg(long, default_value_t = 1_024)]
     pub value_size: usize,
@@ -283,6 +287,7 @@ fn plan(args: &Args) -> Result<Plan> {
         phases: Phase::parse_list(&args.phases).map_err(anyhow::Error::msg)?,
         num: if args.cheap { args.num.min(CHEAP_NUM) } else { args.num },
         operations: args.ops,
+        key_bytes: args.key_size,
         value_bytes: args.value_size,
         mixed_values: args.mixed,
         zipf_exponent: args.zipf,

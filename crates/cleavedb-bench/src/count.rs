@@ -17,6 +17,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use crate::data::parse_key_bytes;
 use crate::engine::Settings;
 use crate::engines;
 use crate::peers::absent;
@@ -41,6 +42,9 @@ pub struct Args {
     /// Operations of each other phase; as many as items by default.
     #[arg(long, value_parser = number)]
     pub ops: Option<u64>,
+    /// Bytes of each key: 16 to 48.
+    #[arg(long, default_value_t = crate::data::KEY_BYTES, value_parser = parse_key_bytes)]
+    pub key_size: usize,
     /// Bytes of each value.
     #[arg(long, default_value_t = 1_024)]
     pub value_size: usize,
@@ -145,6 +149,7 @@ fn one(args: &Args, name: &str, phases: &[Phase]) -> Result<Vec<Figures>> {
         phases: phases.to_vec(),
         num: args.num,
         operations: args.ops,
+        key_bytes: args.key_size,
         value_bytes: args.value_size,
         threads: args.threads,
         batch: args.batch,
@@ -204,12 +209,13 @@ fn figures(report: &Value, place: usize, instructions: u64) -> Option<Figures> {
 
 fn table(args: &Args, tool: &str, phases: &[Phase], all: &[(&str, Vec<Figures>)]) -> String {
     let mut out = format!(
-        "# Instructions for an operation\n\n{} items, values of {} bytes, {} threads, batches \
+        "# Instructions for an operation\n\n{} items of {} + {} bytes, {} threads, batches \
          of {}, {} bytes of memory, {}, seed {}; {tool}. All threads count, and what an engine \
          does until it has settled; so does the workload's own part, the same for each.\n\n\
          | phase | engine | operations | instructions | by the first engine's | bytes to the \
          device | bytes asked to be written |\n|---|---|---:|---:|---:|---:|---:|\n",
         args.num,
+        args.key_size,
         args.value_size,
         args.threads,
         args.batch,

@@ -1,7 +1,8 @@
 //! Keys and values of a run, each a pure function of the seed and an item number, so that two
 //! engines, two runs and the reader of a value agree on the bytes without storing them.
 //!
-//! - D1: keys are 16 bytes; items below `num` sort by item number, spread over the key space.
+//! - D1: keys are 16 bytes, or longer by what no two keys share; items below `num` sort by item
+//!   number, spread over the key space.
 //! - D2: item `num + j` (an insertion) sorts at a scattered place between the first ones.
 //! - D3: [`Dataset::missing_key`] lies between existing keys and never equals one.
 //! - D4: a value starts with its item and version (as far as it is long enough) and is about
@@ -11,13 +12,27 @@
 //! - D6: [`Dataset::short_counter_key`] has the lengths of the keys of UP2X, a service that counts:
 //!   normal, 10.45 bytes on average with a deviation of 1.4 (Cao et al., FAST'20).
 
+use std::ops::Deref;
+
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::distribution::{Permutation, mix};
 
-/// Bytes of every key.
+/// Bytes of every key, unless more are asked for; the least.
 pub const KEY_BYTES: usize = 16;
+
+/// Bytes of a key, at most.
+pub const KEY_BYTES_MAX: usize = 48;
+
+/// A number of bytes that a key may have.
+///
+/// # Errors
+/// A sentence that says which there are.
+pub fn parse_key_bytes(text: &str) -> Result<usize, String> {
+    let bytes = text.parse().ok().filter(|bytes| (KEY_BYTES..=KEY_BYTES_MAX).contains(bytes));
+    bytes.ok_or_else(|| format!("keys have {KEY_BYTES} to {KEY_BYTES_MAX} bytes, not '{text}'"))
+}
 
 /// Bytes of the pool that values are cut from.
 const POOL_BYTES: usize = 1 << 20;
@@ -39,14 +54,14 @@ const SHORT_KEY_BYTES_MIN: usize = 7;
 /// Scatters the numbers of counters; odd.
 const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A key that may be shorter than the others.
-#[derive(Clone, Copy, Debug)]
-pub struct ShortKey {
-    bytes: [u8; KEY_BYTES],
+/// A key. What is beyond its length is zero, so that keys compare as their bytes do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    bytes: [u8; KEY_BYTES_MAX],
     length: usize,
 }
 
-impl std::ops::Deref for ShortKey {
+impl Deref for Key {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -60,6 +75,7 @@ pub struct Dataset {
     num: u64,
     stride: u64,
     seed: u64,
+    key_bytes: usize,
     value_bytes: usize,
     mixed: bool,
     pool: Vec<u8>,
@@ -75,6 +91,7 @@ impl Dataset {
             num,
             stride: u64::MAX / num,
             seed,
+            key_bytes: KEY_BYTES,
             value_bytes,
             mixed: false,
             pool: pool(POOL_BYTES + value_bytes, seed),
@@ -90,10 +107,23 @@ impl Dataset {
         self
     }
 
+    /// The same with keys of so many bytes, from [`KEY_BYTES`] to [`KEY_BYTES_MAX`] (D1).
+    #[must_use]
+    pub fn with_key_bytes(mut self, key_bytes: usize) -> Self {
+        self.key_bytes = key_bytes.clamp(KEY_BYTES, KEY_BYTES_MAX);
+        self
+    }
+
     /// Items loaded at the beginning.
     #[must_use]
     pub fn num(&self) -> u64 {
         self.num
+    }
+
+    /// Bytes of every key but those of [`Dataset::short_counter_key`].
+    #[must_use]
+    pub fn key_bytes(&self) -> usize {
+        self.key_bytes
     }
 
     /// Bytes of every value, or of the largest.
@@ -104,8 +134,8 @@ impl Dataset {
 
     /// Key of an item.
     #[must_use]
-    pub fn key(&self, item: u64) -> [u8; KEY_BYTES] {
-        hexadecimal(self.place(item))
+    pub fn key(&self, item: u64) -> Key {
+        self.key_at(self.place(item))
     }
 
     /// The keys that all items lie between: from the first, inclusive, to the second, exclusive.
@@ -121,16 +151,16 @@ impl Dataset {
 
     /// A key that no item has, close above `item`'s (D3).
     #[must_use]
-    pub fn missing_key(&self, item: u64) -> [u8; KEY_BYTES] {
+    pub fn missing_key(&self, item: u64) -> Key {
         let item = item % self.num;
-        hexadecimal((item * self.stride).wrapping_add(self.stride / 2 + 1))
+        self.key_at((item * self.stride).wrapping_add(self.stride / 2 + 1))
     }
 
     /// Key of a counter, for merges; all counters sort after all items.
     #[must_use]
-    pub fn counter_key(&self, item: u64) -> [u8; KEY_BYTES] {
-        let mut key = hexadecimal(item);
-        if let Some(first) = key.first_mut() {
+    pub fn counter_key(&self, item: u64) -> Key {
+        let mut key = self.key_at(item);
+        if let Some(first) = key.bytes.first_mut() {
             *first = b'm';
         }
         key
@@ -138,7 +168,7 @@ impl Dataset {
 
     /// Key of a counter of UP2X (D6); no two are equal, nor is one a [`Dataset::counter_key`].
     #[must_use]
-    pub fn short_counter_key(&self, item: u64) -> ShortKey {
+    pub fn short_counter_key(&self, item: u64) -> Key {
         let hash = mix(item ^ self.seed.rotate_left(17));
         // Four uniform numbers together are near enough to normal.
         let uniform = |part: u32| (hash >> (16 * part) & 0xffff) as f64 / 65_536.0;
@@ -148,12 +178,15 @@ impl Dataset {
         let length = (length as usize).clamp(SHORT_KEY_BYTES_MIN, KEY_BYTES - 1);
         // An odd factor is one-to-one within a power of two; the counter's number is scattered.
         let [_, _, _, number @ ..] = (item.wrapping_mul(SCATTER) << 24 >> 24).to_be_bytes();
-        let mut bytes = [b'm'; KEY_BYTES];
-        for (to, from) in bytes.iter_mut().skip(1).zip(number.into_iter().chain(hash.to_be_bytes()))
-        {
+        let mut bytes = [0; KEY_BYTES_MAX];
+        if let Some(first) = bytes.first_mut() {
+            *first = b'm';
+        }
+        let rest = bytes.iter_mut().take(length).skip(1);
+        for (to, from) in rest.zip(number.into_iter().chain(hash.to_be_bytes())) {
             *to = from;
         }
-        ShortKey { bytes, length }
+        Key { bytes, length }
     }
 
     /// Whether `key` is an item's key rather than a counter's.
@@ -185,7 +218,7 @@ impl Dataset {
             return false;
         }
         let mut place = 0u64;
-        for &digit in key {
+        for &digit in key.iter().take(KEY_BYTES) {
             let Some(nibble) = (digit as char).to_digit(16) else { return false };
             place = place << 4 | u64::from(nibble);
         }
@@ -208,6 +241,19 @@ impl Dataset {
         let fraction = hash as f64 / u64::MAX as f64;
         let (least, most) = (MIXED_BYTES_MIN as f64, self.value_bytes as f64);
         ((least * (most / least).powf(fraction)) as usize).min(self.value_bytes)
+    }
+
+    /// The key at a place: its digits, then those of hashes of it.
+    fn key_at(&self, place: u64) -> Key {
+        let mut key = Key { bytes: [0; KEY_BYTES_MAX], length: self.key_bytes };
+        let mut digits = place;
+        let length = key.length;
+        for part in key.bytes.chunks_mut(KEY_BYTES) {
+            part.copy_from_slice(&hexadecimal(digits));
+            digits = mix(digits ^ self.seed);
+        }
+        key.bytes.iter_mut().skip(length).for_each(|byte| *byte = 0);
+        key
     }
 
     /// Where an item stands in the space of all 64-bit numbers (D1, D2).

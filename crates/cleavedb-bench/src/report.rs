@@ -197,7 +197,7 @@ impl fmt::Display for Report {
             "{}: {} pairs of {} + {} bytes, {} thread{}, batch {}, {}, {} of memory, seed {}",
             self.engine,
             plan.num,
-            crate::data::KEY_BYTES,
+            plan.key_bytes,
             plan.value_bytes,
             plan.threads,
             if plan.threads == 1 { "" } else { "s" },

@@ -51,6 +51,9 @@ pub struct Plan {
     /// Operations of each other phase; `None` for one for every item: a tenth for seeks, eight for
     /// missing keys.
     pub operations: Option<u64>,
+    /// Bytes of each key: [`crate::data::KEY_BYTES`] to [`crate::data::KEY_BYTES_MAX`].
+    #[serde(default = "key_bytes_usual")]
+    pub key_bytes: usize,
     /// Bytes of each value, or of the largest.
     pub value_bytes: usize,
     /// Whether values have sizes from [`crate::data::MIXED_BYTES_MIN`] up to `value_bytes`.
@@ -102,6 +105,20 @@ pub struct Plan {
     pub settings: Settings,
 }
 
+fn key_bytes_usual() -> usize {
+    KEY_BYTES
+}
+
+impl Plan {
+    /// The keys and values of its runs.
+    #[must_use]
+    pub fn dataset(&self) -> Dataset {
+        Dataset::new(self.num, self.value_bytes, self.seed)
+            .with_key_bytes(self.key_bytes)
+            .with_mixed_sizes(self.mixed_values)
+    }
+}
+
 impl Default for Plan {
     fn default() -> Self {
         Self {
@@ -109,6 +126,7 @@ impl Default for Plan {
             phases: Phase::USUAL.to_vec(),
             num: 1_000_000,
             operations: None,
+            key_bytes: KEY_BYTES,
             value_bytes: 100,
             mixed_values: false,
             zipf_exponent: ZIPF_EXPONENT,
@@ -215,8 +233,7 @@ pub fn run_opened(
 ) -> Result<Report> {
     let (name, engine_settings) = (engine.name(), engine.settings());
     let mut report = Report { engine: name, engine_settings, ..Report::of(plan) };
-    let data =
-        Dataset::new(plan.num, plan.value_bytes, plan.seed).with_mixed_sizes(plan.mixed_values);
+    let data = plan.dataset();
     let items = AtomicU64::new(plan.num.max(1));
     let bare = Bare::beside(dir);
     for (plan, &phase) in steps.iter().flat_map(|step| step.phases.iter().map(move |p| (step, p))) {
@@ -498,8 +515,8 @@ fn write_amplification(before: &EngineStats, after: &EngineStats) -> f64 {
 }
 
 /// Key and value bytes of one pair.
-fn pair_bytes(value: &[u8]) -> u64 {
-    (KEY_BYTES + value.len()) as u64
+fn pair_bytes(key: &[u8], value: &[u8]) -> u64 {
+    (key.len() + value.len()) as u64
 }
 
 #[cfg(test)]

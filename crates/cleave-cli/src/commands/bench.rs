@@ -61,6 +61,7 @@ fn plan_of(args: Bench) -> Result<Plan> {
         phases: Phase::parse_list(&args.phases).map_err(Failure::usage)?,
         num: args.num,
         operations: args.ops,
+        key_bytes: args.key_size,
         value_bytes: value_bytes
             .ok_or_else(|| Failure::usage(format!("--value-size takes at most {most}")))?,
         threads: usize::from(args.threads),

@@ -10,7 +10,6 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::data::Dataset;
 use crate::device::{DeviceReport, Probe, probe};
 use crate::measure::processor_time;
 use crate::phase::Phase;
@@ -97,13 +96,12 @@ fn data_bytes(plan: &Plan) -> u64 {
 }
 
 fn bare_writes(dir: &Path, plan: &Plan) -> Result<BareWrites> {
-    let data =
-        Dataset::new(plan.num, plan.value_bytes, plan.seed).with_mixed_sizes(plan.mixed_values);
+    let data = plan.dataset();
     let mut value = Vec::new();
     let mut pairs = Vec::new();
     for item in 0..plan.num.clamp(1, PAIRS) {
         data.value(item, 1, &mut value);
-        pairs.push([data.key(item).as_slice(), value.as_slice()].concat());
+        pairs.push([&*data.key(item), value.as_slice()].concat());
     }
     let scratch = Scratch(dir.join(format!(".bare-writes-{}", std::process::id())));
     let file = OpenOptions::new().create_new(true).append(true).open(&scratch.0)?;

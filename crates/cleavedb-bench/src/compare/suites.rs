@@ -167,6 +167,7 @@ impl Suite {
             phases: self.phases.to_owned(),
             num,
             ops: None,
+            key_size: crate::data::KEY_BYTES,
             value_size: self.value_bytes,
             mixed: false,
             zipf: crate::distribution::ZIPF_EXPONENT,

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::compare::floor::Floor;
 use crate::compare::overview::{Row, matrix};
-use crate::data::KEY_BYTES;
 use crate::pairs::{OTHERS_MAX, Rounds, Spread};
 use crate::report::bytes;
 use crate::runner::Plan;
@@ -18,11 +17,12 @@ type Pairs<'a> = Vec<(&'a Value, &'a Value)>;
 /// What all runs have in common.
 pub(super) fn heading(plan: &Plan, title: &str, rounds: usize) -> String {
     format!(
-        "# Comparison{}{title}\n\n{} items of {KEY_BYTES} + {}{} bytes, {} threads, \
+        "# Comparison{}{title}\n\n{} items of {} + {}{} bytes, {} threads, \
          batches of {}, zipf \
          {}, {}, seed {}; {rounds} interleaved rounds{}.\n",
         if title.is_empty() { "" } else { ": " },
         plan.num,
+        plan.key_bytes,
         if plan.mixed_values { "64 to " } else { "" },
         plan.value_bytes,
         plan.threads,

@@ -12,6 +12,33 @@ fn items_sort_by_number_and_are_distinct() {
 }
 
 #[test]
+fn longer_keys_go_on_with_what_no_two_share() {
+    for key_bytes in [16, 27, 28, 48, 100] {
+        let data = Dataset::new(1000, 64, 7).with_key_bytes(key_bytes);
+        let short = Dataset::new(1000, 64, 7);
+        assert_eq!(data.key_bytes(), key_bytes.min(KEY_BYTES_MAX));
+        let keys: Vec<_> = (0..2000).map(|item| data.key(item)).collect();
+        assert!(keys[..1000].is_sorted_by(|a, b| a < b && **a < **b));
+        let mut ends = BTreeSet::new();
+        let mut value = Vec::new();
+        let (first, end) = data.bounds();
+        for (key, item) in keys.iter().zip(0..) {
+            assert_eq!(key.len(), data.key_bytes());
+            assert_eq!(key[..KEY_BYTES], *short.key(item));
+            assert!(first.as_slice() <= &**key && **key < *end.as_slice());
+            ends.insert(key[KEY_BYTES..].to_vec());
+            data.value(item, 1, &mut value);
+            assert!(data.is_value_of(key, &value));
+        }
+        assert!(key_bytes == KEY_BYTES || ends.len() == keys.len());
+        assert_eq!(data.missing_key(3).len(), data.key_bytes());
+        assert!(!Dataset::is_item_key(&data.counter_key(3)));
+    }
+    assert!(parse_key_bytes("15").is_err() && parse_key_bytes("49").is_err());
+    assert_eq!(parse_key_bytes("48"), Ok(48));
+}
+
+#[test]
 fn insertions_are_new_and_scattered() {
     let data = Dataset::new(1000, 64, 7);
     let mut seen: BTreeSet<_> = (0..1000).map(|item| data.key(item)).collect();

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use super::inserts::{self, Inserts, Way};
 use super::{Experiment, Part, Step};
-use crate::data::Dataset;
 use crate::distribution::Permutation;
 use crate::engine::{Engine, Settings};
 use crate::engines;
@@ -157,7 +156,7 @@ struct Recovered {
 /// Opens the store, which stays open, with all that is measured of it.
 fn recover(stretch: &Stretch, dir: &Path) -> Result<(Box<dyn Engine>, Recovered)> {
     let plan = &stretch.plan;
-    let data = Dataset::new(plan.num, plan.value_bytes, plan.seed);
+    let data = plan.dataset();
     let num = plan.num.max(1);
     // The end of a random load: the end of the log.
     let key = data.key(Permutation::new(num, plan.seed).apply(num - 1));

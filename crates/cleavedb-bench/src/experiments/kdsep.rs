@@ -3,7 +3,7 @@
 //! (`cleavedb-inline`), `unified` (`cleavedb`) and `wisckey` (`cleavedb-wisckey`), each with its
 //! operands in buckets and, as another engine, in the index.
 
-use super::{Experiment, KEY_BYTES, Need, Pair, Part, Scale, Step, plan};
+use super::{Experiment, Need, Pair, Part, Scale, Step, plan};
 use crate::distribution::ZIPF_EXPONENT;
 use crate::phase::Phase;
 use crate::runner::Plan;
@@ -81,7 +81,7 @@ fn percent(read: u32) -> Mix {
 fn part(name: impl Into<String>, paper: &str, base: Plan, steps: Vec<Step>) -> Part {
     let mut all = vec![Step::phase(&base, Phase::FillRandom)];
     all.extend(steps);
-    let value = (base.value_bytes + KEY_BYTES) as u64 - PAIR.key.min(base.value_bytes as u64);
+    let value = (base.value_bytes + base.key_bytes) as u64 - PAIR.key.min(base.value_bytes as u64);
     let pair = Pair { key: PAIR.key, value };
     Part::new(name, paper, base, all).with_pairs(pair)
 }

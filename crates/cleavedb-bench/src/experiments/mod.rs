@@ -30,7 +30,7 @@ mod wisckey;
 use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::data::KEY_BYTES;
+use crate::data::{KEY_BYTES, KEY_BYTES_MAX};
 use crate::engine::Settings;
 use crate::phase::Phase;
 use crate::runner::Plan;
@@ -93,8 +93,8 @@ impl Scale {
     }
 }
 
-/// Bytes of a pair as the paper has them. Keys have [`KEY_BYTES`] here; the value makes up for the
-/// difference, so that a pair is as large as in the paper.
+/// Bytes of a pair as the paper has them. Keys have at least [`KEY_BYTES`] here; the value makes up
+/// for the difference, so that a pair is as large as in the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// Bytes of a key in the paper.
@@ -110,19 +110,27 @@ impl Pair {
         self.key + self.value
     }
 
+    /// Bytes of a key here.
+    #[must_use]
+    pub fn key_bytes(self) -> usize {
+        usize::try_from(self.key).unwrap_or(KEY_BYTES_MAX).clamp(KEY_BYTES, KEY_BYTES_MAX)
+    }
+
     /// Bytes of a value here.
     #[must_use]
     pub fn value_bytes(self) -> usize {
-        usize::try_from(self.bytes().saturating_sub(KEY_BYTES as u64)).unwrap_or(usize::MAX)
+        let key = self.key_bytes() as u64;
+        usize::try_from(self.bytes().saturating_sub(key)).unwrap_or(usize::MAX)
     }
 
     /// What is otherwise than in the paper, if anything is.
     #[must_use]
     pub fn note(self) -> Option<String> {
-        (self.key != KEY_BYTES as u64).then(|| {
-            let (key, value, here) = (self.key, self.value, self.value_bytes());
+        let here = self.key_bytes();
+        (self.key != here as u64).then(|| {
+            let (key, value, value_here) = (self.key, self.value, self.value_bytes());
             format!(
-                "Pairs of {key} + {value} bytes in the paper are {KEY_BYTES} + {here} bytes here."
+                "Pairs of {key} + {value} bytes in the paper are {here} + {value_here} bytes here."
             )
         })
     }
@@ -291,7 +299,7 @@ impl Part {
     /// Bytes of keys and values of the items.
     #[must_use]
     pub fn data_bytes(&self) -> u64 {
-        self.plan.num * (KEY_BYTES + self.plan.value_bytes) as u64
+        self.plan.num * (self.plan.key_bytes + self.plan.value_bytes) as u64
     }
 
     /// Why the engine called `engine` does not run this part, if it does not.
@@ -364,7 +372,8 @@ pub fn find(name: &str, scale: Scale) -> Result<Experiment> {
 
 /// A plan for items of one size.
 fn plan(num: u64, pair: Pair, memory_budget: u64, direct: bool, tuning: Tuning) -> Plan {
-    let mut plan = Plan { num, value_bytes: pair.value_bytes(), ..Plan::default() };
+    let (key_bytes, value_bytes) = (pair.key_bytes(), pair.value_bytes());
+    let mut plan = Plan { num, key_bytes, value_bytes, ..Plan::default() };
     plan.phases.clear();
     plan.settings.memory_budget = memory_budget;
     plan.settings.direct = direct;

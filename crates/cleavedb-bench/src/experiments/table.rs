@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::execute::{Came, PartResult};
-use super::{Experiment, KEY_BYTES, Part, Scale, novkv, reads, sections, unified};
+use super::{Experiment, Part, Scale, novkv, reads, sections, unified};
 use crate::report::bytes;
 
 const HEADING: &str = "\
@@ -72,10 +72,11 @@ fn settings(part: &Part) -> String {
     let asked: Vec<_> = asked.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let separate_at = plan.settings.tuning.separate_at;
     let mut text = format!(
-        "{}: {} items of {KEY_BYTES} + {} bytes ({}), {} threads, zipf {}, memory {}, {} I/O, \
+        "{}: {} items of {} + {} bytes ({}), {} threads, zipf {}, memory {}, {} I/O, \
          background threads {}, separate_at {}; {}",
         part.name,
         plan.num,
+        plan.key_bytes,
         plan.value_bytes,
         bytes(part.data_bytes()),
         plan.threads,

@@ -99,7 +99,7 @@ impl Bare {
             let mut value = Vec::new();
             let pair = |item| {
                 data.value(item, 1, &mut value);
-                [data.key(item).as_slice(), value.as_slice()].concat()
+                [&*data.key(item), value.as_slice()].concat()
             };
             state.pairs = (0..data.num().clamp(1, PAIRS)).map(pair).collect();
         } else if state.pages.is_none() {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use crate::data::{Dataset, KEY_BYTES};
+use crate::data::{Dataset, Key};
 use crate::engine::{Engine, WriteBatch, overwrite};
 use crate::phase::Phase;
 use crate::runner::{Outcome, Plan, Progress, pair_bytes};
@@ -33,7 +33,7 @@ pub(super) struct Driver<'a> {
     mixes: bool,
     reading: bool,
     batch: Box<dyn WriteBatch + 'a>,
-    together: Vec<[u8; KEY_BYTES]>,
+    together: Vec<Key>,
     value: Vec<u8>,
     outcome: Outcome,
     before: Option<Instant>,
@@ -113,7 +113,7 @@ impl<'a> Driver<'a> {
                 if self.engine.get(&key, &mut |_| ())? {
                     bail!("a key that was never written was found: {}", key.escape_ascii());
                 }
-                self.done(1, KEY_BYTES as u64);
+                self.done(1, key.len() as u64);
                 Ok(())
             }
             Step::GetTogether(item) => {
@@ -158,7 +158,7 @@ impl<'a> Driver<'a> {
                 data.value(item, version, &mut self.value);
                 self.engine.put(&key, &self.value)?;
                 self.outcome.found += u64::from(found);
-                self.wrote(pair_bytes(&self.value))
+                self.wrote(pair_bytes(&key, &self.value))
             }
         }
     }
@@ -166,7 +166,7 @@ impl<'a> Driver<'a> {
     fn put(&mut self, item: u64, version: u64) -> Result<()> {
         let key = self.data.key(item);
         self.data.value(item, version, &mut self.value);
-        let bytes = pair_bytes(&self.value);
+        let bytes = pair_bytes(&key, &self.value);
         if self.batch_writes == 1 {
             self.engine.put(&key, &self.value)?;
             return self.wrote(bytes);
@@ -179,10 +179,10 @@ impl<'a> Driver<'a> {
         let key = self.data.key(item);
         if self.batch_writes == 1 {
             self.engine.delete(&key)?;
-            return self.wrote(KEY_BYTES as u64);
+            return self.wrote(key.len() as u64);
         }
         self.batch.delete(&key);
-        self.batched(KEY_BYTES as u64)
+        self.batched(key.len() as u64)
     }
 
     fn add(&mut self, key: &[u8]) -> Result<()> {
@@ -207,7 +207,7 @@ impl<'a> Driver<'a> {
         check(right, &key)?;
         self.engine.put(&key, &sum.to_le_bytes())?;
         self.outcome.found += u64::from(found);
-        self.wrote((KEY_BYTES + size_of::<u64>()) as u64)
+        self.wrote((key.len() + size_of::<u64>()) as u64)
     }
 
     /// Changes one part of a value to what it would be in a value of this version; the part that
@@ -221,7 +221,7 @@ impl<'a> Driver<'a> {
         let new = self.value.get(start..end).unwrap_or_default();
         if merged {
             self.engine.merge_part(&key, start, new)?;
-            return self.wrote((KEY_BYTES + end - start) as u64);
+            return self.wrote((key.len() + end - start) as u64);
         }
         let (mut right, mut whole) = (true, Vec::new());
         let found = self.engine.get(&key, &mut |value| {
@@ -234,16 +234,16 @@ impl<'a> Driver<'a> {
         let stored = if found { &mut whole } else { &mut self.value.clone() };
         overwrite(stored, start, new);
         self.engine.put(&key, stored)?;
-        let bytes = pair_bytes(stored);
+        let bytes = pair_bytes(&key, stored);
         self.wrote(bytes)
     }
 
     fn get(&mut self, key: &[u8]) -> Result<()> {
         let data = self.data;
-        let (mut right, mut bytes) = (true, KEY_BYTES as u64);
+        let (mut right, mut bytes) = (true, key.len() as u64);
         let found = self.engine.get(key, &mut |value| {
             right = data.is_value_of(key, value);
-            bytes = pair_bytes(value);
+            bytes = pair_bytes(key, value);
         })?;
         check(right, key)?;
         self.outcome.found += u64::from(found);
@@ -268,16 +268,16 @@ impl<'a> Driver<'a> {
         let key = self.data.counter_key(0);
         let place = number as usize * APPENDED_BYTES;
         self.engine.merge_part(&key, place, &appended(number))?;
-        self.wrote((KEY_BYTES + APPENDED_BYTES) as u64)
+        self.wrote((key.len() + APPENDED_BYTES) as u64)
     }
 
     fn get_appended(&mut self) -> Result<()> {
         let key = self.data.counter_key(0);
-        let (mut right, mut bytes) = (true, KEY_BYTES as u64);
+        let (mut right, mut bytes) = (true, key.len() as u64);
         let found = self.engine.get(&key, &mut |value| {
             let parts = value.chunks(APPENDED_BYTES).zip(0..);
             right = parts.into_iter().all(|(part, number)| part == appended(number));
-            bytes = pair_bytes(value);
+            bytes = pair_bytes(&key, value);
         })?;
         check(right && found, &key)?;
         self.outcome.found += 1;
@@ -290,7 +290,7 @@ impl<'a> Driver<'a> {
         let data = self.data;
         let (mut right, mut bytes) = (true, 0);
         // Empty before the first pair; keys of counters have several lengths.
-        let mut last = Vec::with_capacity(KEY_BYTES);
+        let mut last = Vec::with_capacity(from.len());
         let mut wrong = None;
         let pairs = self.engine.scan(&from, reverse, limit, &mut |key, value| {
             bytes += (key.len() + value.len()) as u64;
@@ -315,7 +315,7 @@ impl<'a> Driver<'a> {
         if self.together.is_empty() {
             return Ok(());
         }
-        let keys: Vec<&[u8]> = self.together.iter().map(<[u8; KEY_BYTES]>::as_slice).collect();
+        let keys: Vec<&[u8]> = self.together.iter().map(|key| &**key).collect();
         let data = self.data;
         let (mut wrong, mut found, mut bytes) = (None, 0, 0);
         self.engine.multi_get(&keys, &mut |index, value| {
@@ -324,7 +324,7 @@ impl<'a> Driver<'a> {
                 wrong = Some(key.to_vec());
             }
             found += 1;
-            bytes += pair_bytes(value);
+            bytes += pair_bytes(key, value);
         })?;
         let count = keys.len() as u64;
         if let Some(key) = wrong {

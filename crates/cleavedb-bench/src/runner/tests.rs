@@ -74,7 +74,7 @@ impl Observer for Slow {
 #[test]
 fn a_phase_ends_with_its_last_call_not_when_somebody_notices() {
     let plan = tiny();
-    let data = Dataset::new(plan.num, plan.value_bytes, plan.seed);
+    let data = plan.dataset();
     let engine = engines::open("memory", Path::new("/unused"), &plan.settings).unwrap();
     let items = AtomicU64::new(plan.num);
     let bare = Bare::beside(Path::new("/unused/store"));
@@ -173,7 +173,7 @@ impl Engine for Liar {
 fn wrong_answers_end_the_run() {
     let plan = tiny();
     let engine = Liar(engines::open("memory", Path::new("/unused"), &plan.settings).unwrap());
-    let data = Dataset::new(plan.num, plan.value_bytes, plan.seed);
+    let data = plan.dataset();
     let items = AtomicU64::new(plan.num);
     let bare = Bare::beside(Path::new("/unused/store"));
     let dir = Path::new("/unused/store");
@@ -276,7 +276,7 @@ impl Engine for Delaying {
 #[test]
 fn a_long_call_is_listed_with_the_engines_reason() {
     let plan = tiny();
-    let data = Dataset::new(plan.num, plan.value_bytes, plan.seed);
+    let data = plan.dataset();
     let inner = engines::open("memory", Path::new("/unused"), &plan.settings).unwrap();
     let engine = Delaying { inner, puts: AtomicU64::new(0), delayed: AtomicU64::new(0) };
     let items = AtomicU64::new(plan.num);
