@@ -78,6 +78,10 @@ impl Profile {
 /// Makes operations.
 pub struct Generator {
     random: Random,
+    /// Decides what takes the place of another operation, so that the others stay as they are.
+    replacing: Random,
+    /// A key of the range that was deleted last.
+    range_deleted: Option<(u8, u16)>,
     profile: Profile,
     next_tag: u32,
 }
@@ -86,7 +90,8 @@ impl Generator {
     /// A generator for a seed.
     #[must_use]
     pub fn new(seed: u64, profile: Profile) -> Self {
-        Self { random: Random::new(seed), profile, next_tag: 1 }
+        let (random, replacing) = (Random::new(seed), Random::new(mix(!seed)));
+        Self { random, replacing, range_deleted: None, profile, next_tag: 1 }
     }
 
     /// The list of a seed.
@@ -110,11 +115,23 @@ impl Generator {
         }
         match class {
             0 => self.write(),
-            1 => Operation::Read(self.slot(), self.read()),
+            1 => self.reading(),
             2 => self.pinned(),
             3 => self.maintenance(),
             4 => self.background(),
             _ => self.rare(),
+        }
+    }
+
+    /// Now and then a get of a key in the range that was deleted last: what shortcuts know of such
+    /// keys must not show.
+    fn reading(&mut self) -> Operation {
+        let usual = Operation::Read(self.slot(), self.read());
+        match self.range_deleted {
+            Some((slot, key)) if self.replacing.chance(1, 10) => {
+                Operation::Read(slot, Read::Get(key))
+            }
+            _ => usual,
         }
     }
 
@@ -154,7 +171,13 @@ impl Generator {
     fn legal_change(&mut self) -> Change {
         let slot = self.slot();
         match self.random.below(40) {
-            0..=1 => Change::DeleteRange(slot, self.narrow_span()),
+            0..=1 => {
+                let span = self.narrow_span();
+                if let Edge::With(key) | Edge::Without(key) = span.from {
+                    self.range_deleted = Some((slot, key));
+                }
+                Change::DeleteRange(slot, span)
+            }
             2..=8 => Change::Delete(slot, self.key()),
             9..=19 if slot != 0 => {
                 let mut operand = self.payload();
