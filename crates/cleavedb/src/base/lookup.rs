@@ -30,13 +30,26 @@ pub(crate) struct Lookup {
     pub(crate) found: Option<Found>,
     /// Newest seq of any visible version met: the version that conditional commits compare.
     pub(crate) newest_seq: Seq,
+    /// Whether it is of what is there now, for whoever reads: what it meets may be worth tidying
+    /// up.
+    pub(crate) is_of_now: bool,
+    /// Whether operands were met in an index that has buckets for them.
+    pub(crate) has_strays: bool,
     cover: Seq,
 }
 
 impl Lookup {
     /// A lookup of what a view at `snapshot` sees.
     pub(crate) fn new(snapshot: Seq) -> Self {
-        Self { snapshot, operands: Vec::new(), found: None, newest_seq: 0, cover: 0 }
+        Self {
+            snapshot,
+            operands: Vec::new(),
+            found: None,
+            newest_seq: 0,
+            is_of_now: false,
+            has_strays: false,
+            cover: 0,
+        }
     }
 
     /// Notes a range tombstone over the key (0 for none); must be visible at the snapshot.

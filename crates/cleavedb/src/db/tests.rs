@@ -6,6 +6,7 @@ mod basics;
 mod collection;
 mod concurrency;
 mod delta_flush;
+mod delta_folds;
 mod delta_reads;
 mod deltas;
 mod facts;

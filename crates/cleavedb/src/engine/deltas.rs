@@ -74,7 +74,7 @@ pub(crate) struct DeltaStore {
     /// its keyspace.
     gone: Mutex<BTreeSet<OwnedBound>>,
     /// Keys whose operands are to be applied to their values.
-    to_fold: Mutex<BTreeSet<OwnedBound>>,
+    to_fold: Mutex<fold::Waiting>,
 }
 
 impl DeltaStore {

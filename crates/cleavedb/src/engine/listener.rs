@@ -15,7 +15,9 @@ use crate::base::planted::planted;
 use crate::base::section::Section;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
+use crate::deltas::record::Bound;
 use crate::engine::Engine;
+use crate::engine::deltas::DeltaStore;
 use crate::engine::locate::touching::FlushedKey;
 use crate::engine::metrics::Metrics;
 use crate::engine::relocate::{Account, Relocation, Relocations};
@@ -45,6 +47,8 @@ pub(crate) struct EntryListeners {
     touching: Option<Touching>,
     /// Puts values in order, where that is wanted.
     relocations: Option<Arc<Relocations>>,
+    /// What is told of operands that stand in an index beside it.
+    deltas: Arc<DeltaStore>,
 }
 
 impl EntryListeners {
@@ -61,6 +65,7 @@ impl EntryListeners {
             indexed: self.indexed,
             touching: self.touching.clone(),
             relocation: self.relocations.as_ref().map(|all| all.part(keyspace)),
+            deltas: Arc::clone(&self.deltas),
             met: None,
             entries: 0,
             bytes: 0,
@@ -95,6 +100,7 @@ pub(crate) struct EntryListener {
     indexed: Seq,
     touching: Option<Touching>,
     relocation: Option<Relocation>,
+    deltas: Arc<DeltaStore>,
     /// What the flush has of the key that is being judged.
     met: Option<FlushedKey>,
     entries: u64,
@@ -234,6 +240,14 @@ impl Listener for EntryListener {
         }
     }
 
+    fn operand(&mut self, key: &[u8], seq: Seq) {
+        // A flush asks for what it leaves there once that is in force.
+        if seq <= self.indexed {
+            let keyspace = self.keyspace;
+            self.deltas.ask_to_fold([Bound { keyspace, key }.to_owned()]);
+        }
+    }
+
     fn orders(&self) -> bool {
         self.relocation.is_some()
     }
@@ -290,6 +304,7 @@ impl Engine {
             indexed,
             touching,
             relocations: None,
+            deltas: Arc::clone(&self.deltas),
         }
     }
 }

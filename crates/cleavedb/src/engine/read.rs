@@ -7,7 +7,7 @@ use crate::base::entry::{KeyspaceId, Kind, Seq};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::lookup::{Found, Lookup};
 use crate::base::marks::mark;
-use crate::base::merge_operator::{SharedOperator, full_merge};
+use crate::base::merge_operator::full_merge;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::base::value::Value;
@@ -77,6 +77,7 @@ impl Engine {
         let mut search = Search::begin(self, keyspace, key);
         let (view, seq) = self.moment(snapshot);
         let mut lookup = Lookup::new(seq);
+        lookup.is_of_now = snapshot.is_none();
         if in_memtables(&view, keyspace.id, key, &mut lookup) {
             return self.value_of(&view, keyspace, key, &lookup);
         }
@@ -127,7 +128,7 @@ impl Engine {
         let is_base = lookup.found.as_ref().map(|found| found.seq) == base;
         let value = if is_base { read? } else { None };
         base_of(lookup, key)?;
-        self.fold(lookup, key, value, keyspace.operator.as_ref())
+        self.fold(keyspace, key, lookup, value)
     }
 
     /// The value that a lookup's operands apply to.
@@ -158,7 +159,7 @@ impl Engine {
         lookup: &Lookup,
     ) -> Result<Option<Value>> {
         let base = self.base_value(view, keyspace, key, lookup)?;
-        self.fold(lookup, key, base, keyspace.operator.as_ref())
+        self.fold(keyspace, key, lookup, base)
     }
 
     /// The value of `key` at `snapshot`, or now, to be read piece by piece.
@@ -172,6 +173,7 @@ impl Engine {
         self.metrics.gets.add(1);
         let (view, seq) = self.moment(snapshot);
         let mut lookup = Lookup::new(seq);
+        lookup.is_of_now = snapshot.is_none();
         look_up_in(&view, keyspace.id, key, &mut lookup)?;
         if lookup.operands.is_empty()
             && let Base::Separated(found) = base_of(&lookup, key)?
@@ -263,7 +265,7 @@ impl Engine {
             }
             None => look_up_many_in(&view, keyspace.id, &mut lookups)?,
         }
-        let values = self.fold_many(&view, keyspace, lookups);
+        let values = self.fold_many(&view, keyspace, lookups, snapshot.is_none());
         self.metrics.record(Operation::MultiGet, self.io.clock.now().saturating_sub(start));
         values
     }
@@ -274,6 +276,7 @@ impl Engine {
         view: &View,
         keyspace: &KeyspaceState,
         lookups: Vec<KeyLookup<'_>>,
+        is_of_now: bool,
     ) -> Result<Vec<Option<Value>>> {
         let mut wanted = Vec::new();
         for KeyLookup { key, lookup, .. } in &lookups {
@@ -287,14 +290,14 @@ impl Engine {
             wanted => self.value_reader(&view.values).get_many(wanted, Purpose::Read),
         };
         let mut read = read.into_iter();
-        let operator = keyspace.operator.as_ref();
-        let value_of = |KeyLookup { key, lookup, .. }| {
+        let value_of = |KeyLookup { key, mut lookup, .. }| {
+            lookup.is_of_now = is_of_now;
             let base = match base_of(&lookup, key)? {
                 Base::Separated(_) => read.next().transpose()?,
                 Base::Inline(value) => Some(value.clone()),
                 Base::Absent => None,
             };
-            self.fold(&lookup, key, base, operator)
+            self.fold(keyspace, key, &lookup, base)
         };
         lookups.into_iter().map(value_of).collect()
     }
@@ -302,19 +305,22 @@ impl Engine {
     /// Folds the operands that a lookup met into its base: the value a user sees.
     fn fold(
         &self,
-        lookup: &Lookup,
+        keyspace: &KeyspaceState,
         key: &[u8],
+        lookup: &Lookup,
         base: Option<Value>,
-        operator: Option<&SharedOperator>,
     ) -> Result<Option<Value>> {
         if lookup.operands.is_empty() {
             return Ok(base);
         }
         self.metrics.operands.record(lookup.operands.len());
-        let operator = operator.ok_or_else(|| missing_operator(key))?;
+        let operator = keyspace.operator.as_ref().ok_or_else(|| missing_operator(key))?;
         let operands: Vec<&[u8]> =
             lookup.operands.iter().rev().map(|(_, operand)| operand.as_bytes()).collect();
         let value = full_merge(operator.as_ref(), key, base.as_deref(), &operands)?;
+        if lookup.is_of_now && lookup.has_strays {
+            self.note_strays(keyspace.id, key);
+        }
         Ok(Some(Value::from(value)))
     }
 

@@ -60,8 +60,11 @@ impl Engine {
             || self.is_out_of_space()
     }
 
-    /// Whether reads have left an index something to do: no write tells of it.
+    /// Whether reads have left something to do, an index or a fold: no write tells of it.
     fn reads_want_work(&self) -> bool {
+        if self.deltas.is_fold_due() {
+            return true;
+        }
         let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();
         keyspaces.iter().any(|keyspace| keyspace.index.reads_want_work())
     }

@@ -110,6 +110,8 @@ pub(crate) trait Listener: Send {
     fn version(&mut self, _version: &Judged<'_>) {}
     /// All versions of a key that there are have been judged.
     fn key_ended(&mut self, _key: &[u8]) {}
+    /// An operand survives that nothing newer decides, in an index that combines none.
+    fn operand(&mut self, _key: &[u8], _seq: Seq) {}
     /// Whether survivors are to come through [`Listener::order`] before they are written.
     fn orders(&self) -> bool {
         false

@@ -257,7 +257,12 @@ impl<'a> Survivors<'a> {
                 self.supersede(seq, kind);
                 Ok(false)
             }
-            Kind::Merge => Ok(self.survives()),
+            Kind::Merge => {
+                if self.superseder == 0 {
+                    self.listener.operand(&self.key, seq);
+                }
+                Ok(self.survives())
+            }
             Kind::Put | Kind::PutSeparated | Kind::PutBare | Kind::Delete => {
                 let folded = self.meet_base(seq, kind);
                 self.supersede(seq, kind);

@@ -50,6 +50,13 @@ impl KeyRecords {
 }
 
 impl KeyRecords {
+    /// Whether operands that count now stand in the index: who was to apply them to the value may
+    /// have been cut off by a close.
+    pub(crate) fn has_strays(&self) -> bool {
+        let newer = self.records.iter().take_while(|record| record.kind != DeltaKind::Anchor);
+        newer.into_iter().any(|record| record.kind == DeltaKind::Elsewhere)
+    }
+
     /// Memory held, with what tables take for it.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let records = self.records.iter();

@@ -4,14 +4,20 @@
 //!
 //! Worth it where a key has more operands than a bucket should hold, where buckets are too many,
 //! and for operands that stayed in the index.
+//!
+//! Which keys wait is known in memory only, and never all: reads, compactions and collections ask
+//! anew for what they meet, and an opening for buckets that are too long. So what a close or a
+//! crash cut off is folded once anybody comes by. Any thread asks; a reader does no more than that.
 
-use crate::base::entry::Kind;
+use std::collections::BTreeSet;
+
+use crate::base::entry::{KeyspaceId, Kind};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::limits::VALUE_BYTES_MAX;
 use crate::base::marks::mark;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
-use crate::deltas::record::OwnedBound;
+use crate::deltas::record::{Bound, OwnedBound};
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::commit::{Extra, Task, Work};
@@ -22,33 +28,62 @@ use crate::io::Purpose;
 use crate::log::batch::{encode_large_put, encode_record};
 use crate::log::separated::{SeparatedPut, encode_separated};
 
-/// Keys that wait to be folded, at most: those beyond are found again.
+/// Keys that wait to be folded, at most, and their bytes: those beyond are found again.
 const WAITING_MAX: usize = 4096;
+const WAITING_BYTES_MAX: usize = 1 << 20;
 /// Keys that are folded in one step.
 const KEYS_MAX: usize = 64;
 
+/// Keys that wait to be folded.
+#[derive(Default)]
+pub(super) struct Waiting {
+    keys: BTreeSet<OwnedBound>,
+    bytes: usize,
+}
+
+impl Waiting {
+    fn add(&mut self, key: OwnedBound) {
+        let bytes = key.key.len();
+        if self.keys.len() < WAITING_MAX
+            && self.bytes + bytes <= WAITING_BYTES_MAX
+            && self.keys.insert(key)
+        {
+            self.bytes += bytes;
+        }
+    }
+
+    fn take(&mut self) -> Option<OwnedBound> {
+        let key = self.keys.pop_first()?;
+        self.bytes -= key.key.len();
+        Some(key)
+    }
+}
+
 impl DeltaStore {
     /// Has these keys folded, sooner or later.
-    pub(super) fn ask_to_fold(&self, keys: Vec<OwnedBound>) {
+    pub(in crate::engine) fn ask_to_fold(&self, keys: impl IntoIterator<Item = OwnedBound>) {
         let mut waiting = self.to_fold.lock();
-        for key in keys {
-            if waiting.len() < WAITING_MAX {
-                waiting.insert(key);
-            }
-        }
+        keys.into_iter().for_each(|key| waiting.add(key));
     }
 
     /// Whether any key waits to be folded.
     pub(crate) fn is_fold_due(&self) -> bool {
-        !self.to_fold.lock().is_empty()
+        !self.to_fold.lock().keys.is_empty()
     }
 
     fn next_to_fold(&self) -> Option<OwnedBound> {
-        self.to_fold.lock().pop_first()
+        self.to_fold.lock().take()
     }
 }
 
 impl Engine {
+    /// A read of now has met operands in an index that has buckets for them.
+    pub(crate) fn note_strays(&self, keyspace: KeyspaceId, key: &[u8]) {
+        if !self.settings.read_only {
+            self.deltas.ask_to_fold([Bound { keyspace, key }.to_owned()]);
+        }
+    }
+
     /// Folds some keys; false if none waits.
     pub(crate) fn fold_some(self: &Arc<Self>) -> Result<bool> {
         for _ in 0..KEYS_MAX {
@@ -65,7 +100,7 @@ impl Engine {
                     tracing::debug!(%error, keyspace = keyspace.name, "a key is not folded");
                 }
                 Err(error) => {
-                    self.deltas.ask_to_fold(vec![bound]);
+                    self.deltas.ask_to_fold([bound]);
                     return Err(error);
                 }
             }

@@ -165,7 +165,7 @@ impl IndexView for BucketedView {
     fn get(&self, key: &[u8], hash: u64, lookup: &mut Lookup) -> Result<()> {
         let operands_before = lookup.operands.len();
         let begun = self.begin(key, lookup.snapshot)?;
-        self.index.get(key, hash, lookup)?;
+        self.get_base(key, hash, lookup)?;
         begun.add(operands_before, lookup)
     }
 
@@ -178,6 +178,10 @@ impl IndexView for BucketedView {
         let asked = asked.map(|(key, _)| (key.key, key.lookup.snapshot));
         let begun = self.store.begin_many(&self.directory, self.keyspace, asked)?;
         self.index.multi_get(keys)?;
+        for (key, before) in keys.iter_mut().zip(&before) {
+            let count = key.lookup.operands.len();
+            key.lookup.has_strays |= before.is_some_and(|before| count > before);
+        }
         let found = self.store.finish_many(begun, self.operator.as_ref())?;
         let undecided =
             keys.iter_mut().zip(before).filter_map(|(key, before)| Some((key, before?)));
@@ -190,7 +194,10 @@ impl IndexView for BucketedView {
     }
 
     fn get_base(&self, key: &[u8], hash: u64, lookup: &mut Lookup) -> Result<()> {
-        self.index.get(key, hash, lookup)
+        let operands_before = lookup.operands.len();
+        self.index.get(key, hash, lookup)?;
+        lookup.has_strays |= lookup.operands.len() > operands_before;
+        Ok(())
     }
 
     fn begin_apart<'k>(&'k self, key: &'k [u8], snapshot: Seq) -> Result<Option<BoxApart<'k>>> {

@@ -182,8 +182,12 @@ impl<'a> Work<'a> {
         let sizes: Vec<u64> = living.keys.iter().map(|key| key.bytes()).collect();
         let limits = &self.store.limits;
         let long = outcome(&sizes, beside, limits, true).fold;
-        let long = long.into_iter().filter_map(|number| living.keys.get(number));
-        let to_fold = long.map(|key| key.bound.clone()).collect();
+        let mut to_fold: Vec<OwnedBound> = long
+            .into_iter()
+            .filter_map(|number| Some(living.keys.get(number)?.bound.clone()))
+            .collect();
+        let strays = living.keys.iter().filter(|key| key.has_strays());
+        to_fold.extend(strays.map(|key| key.bound.clone()));
         let outcome = outcome(&sizes, beside, limits, false);
         let applied = buckets.iter().map(|bucket| bucket.info().applied_seq).max();
         let mut plan = WritePlan {

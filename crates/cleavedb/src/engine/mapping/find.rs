@@ -134,6 +134,7 @@ impl Engine {
             let at = snapshot.or(pin.as_ref().map(SnapshotPin::seq));
             let (view, seq) = self.moment(at);
             let mut lookup = Lookup::new(seq);
+            lookup.is_of_now = snapshot.is_none();
             let mapped = match in_memtables(&view, keyspace.id, key, &mut lookup) {
                 true => Mapped::Settled,
                 false => self.find_mapped(mapping, &view, keyspace, &located, &mut lookup)?,
@@ -181,10 +182,11 @@ impl Engine {
         keys: &[&[u8]],
         snapshot: Option<Seq>,
     ) -> Result<Vec<Option<Value>>> {
-        let pin = snapshot.is_none().then(|| self.snapshots.take(&self.visible));
+        let is_of_now = snapshot.is_none();
+        let pin = is_of_now.then(|| self.snapshots.take(&self.visible));
         let snapshot = snapshot.or(pin.as_ref().map(SnapshotPin::seq)).unwrap_or_default();
         let (view, lookups) = self.look_up_many_mapped(mapping, keyspace, keys, snapshot)?;
-        self.fold_many(&view, keyspace, lookups)
+        self.fold_many(&view, keyspace, lookups, is_of_now)
     }
 
     /// All that a view knows of many keys; the view, with the lookups, in which nothing is bare any
