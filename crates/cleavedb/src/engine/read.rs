@@ -13,6 +13,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::base::value::Value;
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
+use crate::engine::deltas::fold::MetOperands;
 use crate::engine::locate::search::{Search, Searches};
 use crate::engine::metrics::{Operation, is_get_timed};
 use crate::engine::view::View;
@@ -318,8 +319,9 @@ impl Engine {
         let operands: Vec<&[u8]> =
             lookup.operands.iter().rev().map(|(_, operand)| operand.as_bytes()).collect();
         let value = full_merge(operator.as_ref(), key, base.as_deref(), &operands)?;
-        if lookup.is_of_now && lookup.has_strays {
-            self.note_strays(keyspace.id, key);
+        if lookup.is_of_now {
+            let met = MetOperands { count: operands.len(), are_strays: lookup.has_strays };
+            self.note_folded(keyspace.id, key, &met, value.len());
         }
         Ok(Some(Value::from(value)))
     }

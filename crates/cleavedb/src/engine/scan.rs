@@ -41,6 +41,8 @@ pub(crate) struct ScanSource {
     keyspace: Arc<KeyspaceState>,
     range: KeyRange,
     seq: Seq,
+    /// Whether that is now, for whoever asks.
+    is_of_now: bool,
     /// Keeps what the map has for its moment.
     pin: Option<Arc<SnapshotPin>>,
 }
@@ -54,6 +56,7 @@ impl ScanSource {
         snapshot: Option<Seq>,
     ) -> Result<Self> {
         engine.check_readable(&keyspace)?;
+        let is_of_now = snapshot.is_none();
         // Before the view.
         let pin = engine.mapping.as_ref().map(|_| match snapshot {
             Some(seq) => Arc::new(engine.snapshots.hold(seq)),
@@ -63,7 +66,7 @@ impl ScanSource {
             let (view, seq) = engine.moment(pin.as_ref().map(|pin| pin.seq()).or(snapshot));
             (Arc::clone(&view), seq)
         };
-        Ok(Self { engine, view, keyspace, range, seq, pin })
+        Ok(Self { engine, view, keyspace, range, seq, is_of_now, pin })
     }
 
     /// A cursor over the range, not positioned.
@@ -105,6 +108,7 @@ impl ScanSource {
             entries: MergingCursor::new(children),
             covers,
             seq: self.seq,
+            is_of_now: self.is_of_now,
             operator: self.keyspace.operator.clone(),
             range: self.range.clone(),
             values: how.values,
@@ -175,6 +179,7 @@ struct VisibleCursor {
     entries: MergingCursor,
     covers: Vec<Arc<Fragments>>,
     seq: Seq,
+    is_of_now: bool,
     operator: Option<SharedOperator>,
     range: KeyRange,
     values: Values,
@@ -235,6 +240,7 @@ impl VisibleCursor {
                 files: Arc::clone(&self.files),
                 keyspace: self.keyspace,
                 operator: self.operator.clone(),
+                is_of_now: self.is_of_now,
                 base: base.clone(),
                 operands: self.operands.clone(),
             })),
@@ -253,8 +259,16 @@ impl VisibleCursor {
             .map(|base| base.get(&self.engine, &self.files, self.keyspace, &self.key))
             .transpose()?;
         let value = fold(self.operator.as_ref(), &self.key, base, &self.operands)?;
+        self.note_folded(&self.key, &self.operands, &value);
         self.state = State::Folded(value);
         Ok(is_separated)
+    }
+
+    /// The operands of a key have been applied for whoever asks.
+    fn note_folded(&self, key: &[u8], operands: &[Value], value: &Value) {
+        if self.is_of_now {
+            self.engine.note_chain(self.keyspace, key, operands.len(), value.len());
+        }
     }
 
     /// Whether the value of the current pair is a separated one that is still to be read.

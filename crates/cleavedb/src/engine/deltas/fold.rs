@@ -3,7 +3,8 @@
 //! and the operands go with its next collection.
 //!
 //! Worth it where a key has more operands than a bucket should hold, where buckets are too many,
-//! and for operands that stayed in the index.
+//! for operands that stayed in the index, and where reads meet many operands of a key again and
+//! again.
 //!
 //! Which keys wait is known in memory only, and never all: reads, compactions and collections ask
 //! anew for what they meet, and an opening for buckets that are too long. So what a close or a
@@ -31,6 +32,11 @@ use crate::log::separated::{SeparatedPut, encode_separated};
 /// Keys that wait to be folded, at most, and their bytes: those beyond are found again.
 const WAITING_MAX: usize = 4096;
 const WAITING_BYTES_MAX: usize = 1 << 20;
+/// Operands that a read of now applies to a value from which on they are a chain that is worth a
+/// put in their place: every later read would apply them again.
+pub(crate) const CHAIN_OPERANDS: usize = 64;
+/// Bytes of the value for each operand, at most: what is written stays in proportion to what was.
+pub(crate) const CHAIN_BYTES_EACH: usize = 256;
 /// Keys that are folded in one step.
 const KEYS_MAX: usize = 64;
 
@@ -59,6 +65,19 @@ impl Waiting {
     }
 }
 
+/// Operands that a read met.
+pub(crate) struct MetOperands {
+    /// How many it applied.
+    pub(crate) count: usize,
+    /// Whether any stood in an index that has buckets for them.
+    pub(crate) are_strays: bool,
+}
+
+/// Whether so many operands are a chain that is worth a put of the value that they make.
+fn is_chain(operands: usize, value_bytes: usize) -> bool {
+    operands >= CHAIN_OPERANDS && value_bytes <= operands.saturating_mul(CHAIN_BYTES_EACH)
+}
+
 impl DeltaStore {
     /// Has these keys folded, sooner or later.
     pub(in crate::engine) fn ask_to_fold(&self, keys: impl IntoIterator<Item = OwnedBound>) {
@@ -77,11 +96,30 @@ impl DeltaStore {
 }
 
 impl Engine {
-    /// A read of now has met operands in an index that has buckets for them.
-    pub(crate) fn note_strays(&self, keyspace: KeyspaceId, key: &[u8]) {
-        if !self.settings.read_only {
+    /// A read of now has applied operands to a value of so many bytes.
+    pub(crate) fn note_folded(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        met: &MetOperands,
+        value_bytes: usize,
+    ) {
+        let is_worth_it = met.are_strays || is_chain(met.count, value_bytes);
+        if is_worth_it && !self.settings.read_only {
             self.deltas.ask_to_fold([Bound { keyspace, key }.to_owned()]);
         }
+    }
+
+    /// The same, of one that cannot tell where they stood.
+    pub(crate) fn note_chain(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        operands: usize,
+        value_bytes: usize,
+    ) {
+        let met = MetOperands { count: operands, are_strays: false };
+        self.note_folded(keyspace, key, &met, value_bytes);
     }
 
     /// Folds some keys; false if none waits.

@@ -26,6 +26,7 @@ pub(crate) struct LaterFold {
     pub(super) files: Arc<ValueFiles>,
     pub(super) keyspace: KeyspaceId,
     pub(super) operator: Option<SharedOperator>,
+    pub(super) is_of_now: bool,
     pub(super) base: Option<Base>,
     /// Oldest first.
     pub(super) operands: Vec<Value>,
@@ -70,9 +71,14 @@ impl LaterValue {
         match self {
             Self::Ready(value) => Ok(value),
             Self::Fold(later) => {
-                let LaterFold { engine, files, keyspace, operator, base, operands } = *later;
+                let LaterFold { engine, files, keyspace, operator, is_of_now, base, operands } =
+                    *later;
                 let base = base.map(|base| base.get(&engine, &files, keyspace, key)).transpose()?;
-                fold(operator.as_ref(), key, base, &operands)
+                let value = fold(operator.as_ref(), key, base, &operands)?;
+                if is_of_now {
+                    engine.note_chain(keyspace, key, operands.len(), value.len());
+                }
+                Ok(value)
             }
         }
     }

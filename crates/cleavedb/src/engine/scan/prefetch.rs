@@ -528,6 +528,7 @@ impl VisibleCursor {
             _ => None,
         };
         let value = fold(self.operator.as_ref(), &key, base, &operands)?;
+        self.note_folded(&key, &operands, &value);
         Ok((key, value))
     }
 }
