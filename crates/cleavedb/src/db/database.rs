@@ -171,6 +171,7 @@ impl Db {
     /// Bytes of memory in use, by part, with "total" and "budget". The parts: "memtables",
     /// "indexes" (what Flex indexes keep of their intervals and extents), "block_cache",
     /// "filters_and_indexes" (of all open tables, also those that only a cursor keeps open),
+    /// "deltas" (the directory of buckets, their indexes and filters, and what is cached of keys),
     /// "iterators" (with what they have read ahead), "background" (tables being written, with the
     /// building of their filters, and what compaction has read ahead).
     pub fn memory_usage(&self) -> std::collections::BTreeMap<String, u64> {

@@ -99,6 +99,15 @@ impl Directory {
         self.bytes
     }
 
+    /// Memory of the directory and of what its buckets hold without index and filters: what the
+    /// number of buckets costs.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let leaves = self.leaves.len() * size_of::<Leaf>();
+        let entries = self.buckets * size_of::<Entry>();
+        let buckets: u64 = self.iter().map(|bucket| bucket.bare_bytes()).sum();
+        (leaves + entries) as u64 + buckets
+    }
+
     /// All buckets, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Bucket>> {
         self.leaves.iter().flat_map(|leaf| leaf.entries.iter().map(|entry| &entry.bucket))

@@ -51,7 +51,8 @@ const CACHE_BUDGET_PART: u64 = 16;
 /// is pending of a key that gets ask for is worth about as much as the value that it goes to, and
 /// as long at most.
 const CACHE_SHARE: u64 = 3;
-/// The part of it for indexes and filters of buckets: those beyond are read again when needed.
+/// The part of it for the directory of buckets, and for indexes and filters of those that are asked
+/// for most; the others' are read again when needed.
 const LOADED_BUDGET_PART: u64 = 16;
 /// The part of the open files that may be buckets.
 const OPEN_FILES_PART: usize = 4;
@@ -64,6 +65,8 @@ pub(crate) struct DeltaStore {
     cache_bytes: Option<u64>,
     limits: Limits,
     loaded_bytes_max: u64,
+    /// Where [`DeltaStore::trim`] goes on.
+    hand: Mutex<Option<OwnedBound>>,
     /// The buckets in force; changes under the manifest lock.
     directory: ArcSwap<Directory>,
     /// Whether there may be buckets to collect; set by whatever changes the directory.
@@ -114,6 +117,7 @@ impl DeltaStore {
                 splits: widths.deltas.splits,
             },
             loaded_bytes_max: budget / LOADED_BUDGET_PART,
+            hand: Mutex::default(),
             collection_due: AtomicBool::new(directory.len() > 0),
             directory: ArcSwap::from_pointee(directory),
             requests: Mutex::default(),
@@ -133,14 +137,15 @@ impl DeltaStore {
         (!edits.is_empty()).then(|| DeltasEdit::encode(&edits))
     }
 
-    /// Memory of indexes, filters and cached deltas.
+    /// Memory of the directory, of indexes, filters and cached deltas.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.loaded_bytes() + self.cache.memory_bytes()
+        self.known_bytes() + self.cache.memory_bytes()
     }
 
-    /// Memory of indexes and filters.
-    pub(crate) fn loaded_bytes(&self) -> u64 {
-        self.directory.load().iter().map(|bucket| bucket.memory_bytes()).sum()
+    /// Memory of the directory, and of indexes and filters.
+    pub(crate) fn known_bytes(&self) -> u64 {
+        let directory = self.directory.load();
+        directory.memory_bytes() + loaded_bytes(&directory)
     }
 
     /// Gives the cache its part of the `both_bytes` that it and the block cache have together, and
@@ -153,18 +158,29 @@ impl DeltaStore {
         if held > 0 { capacity } else { 0 }
     }
 
-    /// Gives up indexes and filters beyond their share of the budget. Those that are in use come
-    /// back with one read each.
+    /// Gives up indexes and filters beyond what the directory leaves them of their share of the
+    /// budget: a hand goes round, and what nobody has asked for since it came by last goes. Whoever
+    /// needs it again has one read more.
     pub(crate) fn trim(&self) {
         let directory = self.directory.load();
-        let mut held = 0;
-        for bucket in directory.iter() {
-            held += bucket.memory_bytes();
-            if held > self.loaded_bytes_max {
-                held -= bucket.memory_bytes();
-                bucket.unload();
-            }
+        let mut held = loaded_bytes(&directory);
+        let room = self.loaded_bytes_max.saturating_sub(directory.memory_bytes());
+        if held <= room {
+            return;
         }
+        let mut hand = self.hand.lock();
+        let at = hand.take().and_then(|hand| directory.position(hand.as_ref()));
+        let mut next = at.or_else(|| directory.first());
+        // By the second time round, what was in use at the first has been asked for or goes.
+        for _ in 0..2 * directory.len() {
+            if held <= room {
+                break;
+            }
+            let Some(position) = next else { break };
+            held = held.saturating_sub(directory.at(position).map_or(0, |bucket| bucket.cool()));
+            next = directory.next(position).or_else(|| directory.first());
+        }
+        *hand = next.and_then(|next| directory.at(next)).map(|bucket| bucket.info().start.clone());
     }
 
     /// A keyspace was dropped: what buckets have of it can go.
@@ -190,6 +206,11 @@ impl DeltaStore {
             unsorted_reads: counters.unsorted_reads.load(Relaxed),
         }
     }
+}
+
+/// Memory of indexes and filters.
+fn loaded_bytes(directory: &Directory) -> u64 {
+    directory.iter().map(|bucket| bucket.memory_bytes()).sum()
 }
 
 /// What statistics say of buckets.

@@ -32,7 +32,7 @@ impl Engine {
             self.view.load().indexes.values().map(|index| index.memory_bytes()).sum();
         let known = self.facts.load().memory_bytes()
             + values
-            + self.deltas.loaded_bytes()
+            + self.deltas.known_bytes()
             + indexes
             + locator
             + map;

@@ -113,6 +113,12 @@ impl BucketFile {
         &self.context
     }
 
+    /// Memory held while nothing of it is.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let counts = 4 * size_of::<usize>();
+        counts + size_of::<Self>() + size_of::<Slot>() + self.path.as_os_str().len()
+    }
+
     /// A durable edit names the file.
     pub(crate) fn keep(&self) {
         self.doomed.store(false, Ordering::Release);

@@ -25,7 +25,7 @@ mod tests;
 
 use crate::base::entry::{FileId, Seq};
 use crate::base::error::{Error, Result};
-use crate::base::sync::figures::Ordering;
+use crate::base::sync::figures::{AtomicBool, Ordering};
 use crate::base::sync::{Arc, ArcSwap};
 use crate::base::value::SharedBytes;
 use crate::deltas::bucket::file::{BucketFile, DeltaContext};
@@ -71,6 +71,8 @@ pub(crate) struct Bucket {
     info: BucketInfo,
     file: Arc<BucketFile>,
     loaded: ArcSwap<Option<Arc<Loaded>>>,
+    /// Whether anybody has asked for these since [`Bucket::cool`] looked last.
+    is_used: AtomicBool,
 }
 
 impl Loaded {
@@ -136,12 +138,20 @@ impl Bucket {
     /// The bucket that the manifest knows; reads nothing.
     pub(crate) fn new(info: BucketInfo, file: Arc<BucketFile>) -> Self {
         debug_assert_eq!(info.id, file.id());
-        Self { info, file, loaded: ArcSwap::from_pointee(None) }
+        Self { info, file, loaded: ArcSwap::from_pointee(None), is_used: AtomicBool::new(false) }
     }
 
+    /// The same, with what is in memory of it; nobody has asked for that yet.
     fn with_loaded(info: BucketInfo, file: Arc<BucketFile>, loaded: Option<Loaded>) -> Self {
         let loaded = ArcSwap::from_pointee(loaded.map(Arc::new));
-        Self { info, file, loaded }
+        Self { info, file, loaded, is_used: AtomicBool::new(false) }
+    }
+
+    /// The next version of a bucket, as used as the one before.
+    fn after(&self, info: BucketInfo, loaded: Option<Loaded>) -> Self {
+        let next = Self::with_loaded(info, Arc::clone(&self.file), loaded);
+        next.is_used.store(self.is_used.load(Ordering::Relaxed), Ordering::Relaxed);
+        next
     }
 
     /// What the manifest knows of it.
@@ -161,6 +171,16 @@ impl Bucket {
 
     /// Index, filters and range anchors, if they are in memory.
     pub(crate) fn loaded(&self) -> Option<Arc<Loaded>> {
+        let loaded = self.peek()?;
+        // Stored where it changes only: all look-ups look at it.
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
+        Some(loaded)
+    }
+
+    /// The same for who does not use them.
+    fn peek(&self) -> Option<Arc<Loaded>> {
         self.loaded.load().as_ref().clone()
     }
 
@@ -179,16 +199,35 @@ impl Bucket {
         self.context().counters.loads.fetch_add(1, Ordering::Relaxed);
         let loaded = Arc::new(Loaded::decode(&self.info, &self.file, &bytes)?);
         self.loaded.store(Arc::new(Some(Arc::clone(&loaded))));
+        self.is_used.store(true, Ordering::Relaxed);
         Ok((loaded, Some(SharedBytes::from(Arc::new(bytes)))))
     }
 
-    /// Gives up index and filters; whoever needs them reads them again.
+    /// Gives up index and filters, unless somebody has asked for them since the last time; whoever
+    /// needs them reads them again. Returns the memory that they had.
+    pub(crate) fn cool(&self) -> u64 {
+        let Some(loaded) = self.peek() else { return 0 };
+        if self.is_used.swap(false, Ordering::Relaxed) {
+            return 0;
+        }
+        self.loaded.store(Arc::new(None));
+        loaded.memory_bytes()
+    }
+
+    /// Gives up index and filters whether anybody uses them or not.
+    #[cfg(test)]
     pub(crate) fn unload(&self) {
         self.loaded.store(Arc::new(None));
     }
 
     /// Memory of index and filters.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.loaded().map_or(0, |loaded| loaded.memory_bytes())
+        self.peek().map_or(0, |loaded| loaded.memory_bytes())
+    }
+
+    /// Memory of what stays of a bucket without them: what the manifest knows, and its file.
+    pub(crate) fn bare_bytes(&self) -> u64 {
+        let counts = 2 * size_of::<usize>();
+        (counts + size_of::<Self>() + self.info.start.key.len() + self.file.memory_bytes()) as u64
     }
 }

@@ -256,8 +256,8 @@ impl Bucket {
             records: info.records + chunk.totals.records,
             ..info.clone()
         };
-        let loaded = self.loaded().map(|loaded| loaded.with(chunk));
-        let next = Arc::new(Bucket::with_loaded(info, Arc::clone(self.file()), loaded));
+        let loaded = self.peek().map(|loaded| loaded.with(chunk));
+        let next = Arc::new(self.after(info, loaded));
         write_at(&next, &*disk_file, offset, &bytes, append.purpose)?;
         Ok(Ok(Unsynced { bucket: next, disk_file }))
     }
