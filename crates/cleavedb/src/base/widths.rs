@@ -51,9 +51,11 @@ pub struct Widths {
     pub read_compaction_nanos_min: u64,
     /// Bytes of compaction input from which it is split into parallel parts.
     pub subcompaction_bytes_min: u64,
-    /// Most bytes of a bucket of deltas, but for one of a single key.
+    /// Most bytes of a bucket of deltas, but for one of a single key: by the budget up to 256 KiB,
+    /// since a scan holds one and the one behind it, and each task of a collection one or two.
     pub bucket_bytes: u64,
-    /// Buckets there may be before their operands are applied to the values.
+    /// Buckets there may be before their operands are applied to the values: by the budget one for
+    /// each 16 KiB, since each is in the directory and wants its index and filters in memory.
     pub buckets_max: usize,
     /// What experiments vary of the delta store.
     pub deltas: DeltaWidths,
@@ -88,6 +90,16 @@ impl Default for DeltaWidths {
     }
 }
 
+/// Bytes of a bucket, where the budget allows, and in any case.
+const BUCKET_BYTES: u64 = 256 << 10;
+const BUCKET_BYTES_LEAST: u64 = 32 << 10;
+/// Budget for each bucket. A sixteenth of it, 1 KiB, is for its place in the directory and for
+/// index and filters, which not all buckets have in memory at a time.
+const BUCKET_BUDGET_BYTES: u64 = 16 << 10;
+/// Fewest and most buckets: a few threads' worth, and what a fresh manifest states in 2 MiB.
+const BUCKETS_LEAST: u64 = 64;
+const BUCKETS_MOST: u64 = 32 << 10;
+
 impl Widths {
     /// Widths for a memory budget: three eighths of it in memtables (the active one and up to two
     /// frozen ones), at most 64 MiB each, and a level 0 of eight to fourteen of them before they
@@ -121,8 +133,9 @@ impl Widths {
             level_ratio: 10,
             read_compaction_nanos_min: 10_000_000,
             subcompaction_bytes_min: 64 << 20,
-            bucket_bytes: 256 << 10,
-            buckets_max: 32 << 10,
+            bucket_bytes: (memory_budget / 64).clamp(BUCKET_BYTES_LEAST, BUCKET_BYTES),
+            buckets_max: (memory_budget / BUCKET_BUDGET_BYTES).clamp(BUCKETS_LEAST, BUCKETS_MOST)
+                as usize,
             deltas: DeltaWidths::default(),
             journaled: true,
             locator_shard_bits: 6,

@@ -19,9 +19,9 @@ use std::ops::Range;
 /// Sizes of buckets and how many there may be: from the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Most bytes of a bucket: 256 KiB.
+    /// Most bytes of a bucket: 256 KiB, less where the budget is small.
     pub(crate) capacity_bytes: u64,
-    /// Most buckets; one for each `capacity_bytes` of the budget on disk.
+    /// Most buckets: one for each 16 KiB of the memory budget.
     pub(crate) buckets_max: usize,
     /// Live bytes from which a bucket is split, in percent of its capacity: 80, so that what is
     /// appended pays for the next collection.

@@ -1,9 +1,10 @@
-//! What buckets take of the memory budget.
+//! What buckets take of the memory budget, and how many of them it has room for.
 
 use super::collection::assert_sound;
-use super::deltas::{buckets, key, lists, merge};
+use super::deltas::{buckets, entries, key, lists, merge};
 use super::novkv::try_open;
 use super::*;
+use crate::Deltas;
 use crate::base::widths::{DeltaWidths, Widths};
 
 /// Many small buckets, of which no key is cached.
@@ -75,4 +76,66 @@ fn buckets_that_are_asked_for_stay_in_memory_and_others_go() {
         assert_eq!(loads(&mut hot.clone()), 0, "of {hot:?}");
     }
     assert_sound(&db);
+}
+
+#[test]
+fn there_are_as_many_buckets_as_the_budget_has_room_for() {
+    let disk = MemoryDisk::new();
+    let open = |budget: u64| {
+        let options = Options::new().memory_budget(budget).reserve_bytes(0);
+        try_open(world(&disk), options, Widths::for_budget(budget)).unwrap()
+    };
+    let list = |db: &Db| {
+        let options = KeyspaceOptions::new().merge_operator("append:,").separate_at(None);
+        db.keyspace("list", options.deltas(Deltas::Buckets)).unwrap()
+    };
+    let operand = |round: u64| format!("{round}{}", "m".repeat(199));
+    // Of 64 buckets of 32 KiB, which the smallest budgets have, twice as much.
+    let (db, keys) = (open(1 << 20), 5_000);
+    let keyspace = list(&db);
+    for round in 0..4 {
+        (0..keys).for_each(|number| keyspace.merge(key(number), operand(round)).unwrap());
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let count = db.stats().deltas.buckets;
+    assert!(count > 8 && count <= 64, "{count} buckets");
+    assert!(entries(&db) > 0, "and the rest is applied to the values");
+    let wanted: Vec<String> = (0..4).map(operand).collect();
+    for number in 0..keys {
+        assert_eq!(keyspace.get(key(number)).unwrap().unwrap(), wanted.join(",").as_bytes());
+    }
+    assert_sound(&db);
+    drop(keyspace);
+    db.close().unwrap();
+    // With more, more of them, and longer ones.
+    let db = open(16 << 20);
+    let keyspace = list(&db);
+    let before = entries(&db);
+    for round in 4..8 {
+        (0..keys).for_each(|number| keyspace.merge(key(number), operand(round)).unwrap());
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+    }
+    assert_eq!(entries(&db), before, "there is room for all of them");
+    let wanted: Vec<String> = (0..8).map(operand).collect();
+    for number in 0..keys {
+        assert_eq!(keyspace.get(key(number)).unwrap().unwrap(), wanted.join(",").as_bytes());
+    }
+    assert_sound(&db);
+}
+
+#[test]
+fn buckets_grow_with_the_budget_in_number_and_size() {
+    let of = |budget: u64| {
+        let Widths { bucket_bytes, buckets_max, .. } = Widths::for_budget(budget);
+        (bucket_bytes >> 10, buckets_max)
+    };
+    assert_eq!(of(1 << 20), (32, 64));
+    assert_eq!(of(8 << 20), (128, 512));
+    assert_eq!(of(256 << 20), (256, 16 << 10));
+    assert_eq!(of(1 << 30), (256, 32 << 10));
+    assert_eq!(of(1 << 40), (256, 32 << 10));
 }

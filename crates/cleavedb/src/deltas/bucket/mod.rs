@@ -203,6 +203,16 @@ impl Bucket {
         Ok((loaded, Some(SharedBytes::from(Arc::new(bytes)))))
     }
 
+    /// Whether about every second key has got something since the bucket was written, as far as that
+    /// is in memory: what lives of it may be much less.
+    pub(crate) fn has_much_new(&self) -> bool {
+        let is_much = |loaded: Arc<Loaded>| {
+            let new: u64 = loaded.chunks.iter().map(|chunk| chunk.totals.records).sum();
+            new > 0 && 2 * new >= loaded.meta.keys
+        };
+        self.peek().is_some_and(is_much)
+    }
+
     /// Gives up index and filters, unless somebody has asked for them since the last time; whoever
     /// needs them reads them again. Returns the memory that they had.
     pub(crate) fn cool(&self) -> u64 {

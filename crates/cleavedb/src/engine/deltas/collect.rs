@@ -1,6 +1,7 @@
 //! Collection of buckets between flushes: those of a range that somebody asks to compact, those
-//! that the next flush would find full, those of keyspaces that were dropped, and neighbours that
-//! one bucket has room for, where there are many.
+//! that the next flush would find full, those that may have lost much while there are more than
+//! there should be, those of keyspaces that were dropped, and neighbours that one bucket has room
+//! for, where there are many.
 //!
 //! Runs in the turn of flushes, when no memtable waits; a few buckets at a time, so that none waits
 //! long.
@@ -140,11 +141,15 @@ impl DeltaStore {
         let mut due = self.of_dropped(directory);
         let mut next = directory.first();
         let mut positions = Vec::with_capacity(directory.len());
+        // The operands of their keys are applied to the values; what that leaves has to go.
+        let is_over = directory.len() > self.limits.buckets_max;
         while let Some(position) = next {
             positions.push(position);
             let bucket = directory.at(position);
-            let is_full = bucket.is_some_and(|b| is_nearly_full(b.info(), &self.limits));
-            if is_full && due.len() < BUCKETS_MAX && !due.contains(&vec![position]) {
+            let is_worth_it = bucket.is_some_and(|bucket| {
+                is_nearly_full(bucket.info(), &self.limits) || is_over && bucket.has_much_new()
+            });
+            if is_worth_it && due.len() < BUCKETS_MAX && !due.contains(&vec![position]) {
                 due.push(vec![position]);
             }
             next = directory.next(position);
