@@ -7,6 +7,7 @@ mod collection;
 mod concurrency;
 mod delta_flush;
 mod delta_folds;
+mod delta_long;
 mod delta_memory;
 mod delta_reads;
 mod deltas;

@@ -100,7 +100,7 @@ impl Engine {
         if self.settings.read_only || self.health.is_closed() || self.health.is_stopped() {
             return;
         }
-        let flush_due = !self.view.load().frozen.is_empty() || self.deltas.is_collection_due();
+        let flush_due = !self.view.load().frozen.is_empty() || self.is_collection_due();
         let mut running = self.background.running.lock();
         if flush_due && !running.flushing && running.full.flush.is_none() {
             running.flushing = true;

@@ -19,6 +19,7 @@ pub(crate) mod flush;
 pub(crate) mod fold;
 mod gather;
 pub(crate) mod index;
+mod long;
 mod read;
 pub(crate) mod work;
 
@@ -76,6 +77,8 @@ pub(crate) struct DeltaStore {
     /// Where deltas may be of keyspaces that were dropped: from each of these places to the end of
     /// its keyspace.
     gone: Mutex<BTreeSet<OwnedBound>>,
+    /// Buckets of single keys that are too long.
+    long: long::LongBuckets,
     /// Keys whose operands are to be applied to their values.
     to_fold: Mutex<fold::Waiting>,
 }
@@ -122,6 +125,7 @@ impl DeltaStore {
             directory: ArcSwap::from_pointee(directory),
             requests: Mutex::default(),
             gone: Mutex::default(),
+            long: long::LongBuckets::default(),
             to_fold: Mutex::default(),
         }))
     }

@@ -60,9 +60,10 @@ impl Engine {
             || self.is_out_of_space()
     }
 
-    /// Whether reads have left something to do, an index or a fold: no write tells of it.
+    /// Whether reads have left something to do, to an index or a fold, or a snapshot that is gone
+    /// to a bucket: no write tells of it.
     fn reads_want_work(&self) -> bool {
-        if self.deltas.is_fold_due() {
+        if self.deltas.is_fold_due() || self.is_collection_due() {
             return true;
         }
         let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();

@@ -210,8 +210,21 @@ impl Judge<'_> {
             combine_into(&mut live, bound.key, deltas, self.operator);
         }
         live.reverse();
+        join_elsewhere(&mut live);
         live
     }
+}
+
+/// Of operands in the index that follow one another, newest first, leaves the oldest: who sees what
+/// is above any of them sees it, too, and so keeps that apart from what is below.
+pub(crate) fn join_elsewhere(records: &mut Vec<OwnedRecord>) {
+    records.dedup_by(|older, newer| {
+        let are_both = [&*older, &*newer].iter().all(|r| r.kind == DeltaKind::Elsewhere);
+        if are_both {
+            newer.seq = older.seq;
+        }
+        are_both
+    });
 }
 
 /// Adds deltas, newest first, as few as the operator can make of them where none lies elsewhere

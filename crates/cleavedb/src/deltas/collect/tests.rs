@@ -156,3 +156,29 @@ fn nothing_is_combined_across_an_operand_that_is_in_the_index() {
     ];
     assert_eq!(living, wanted);
 }
+
+#[test]
+fn of_operands_in_the_index_with_nothing_between_one_is_told() {
+    let operator = append();
+    let record = |seq, kind, operand| Record { seq, kind, operand };
+    let elsewhere = |seq| record(seq, DeltaKind::Elsewhere, b"".as_slice());
+    let line = [
+        record(9, DeltaKind::Delta, b"b".as_slice()),
+        elsewhere(8),
+        elsewhere(6),
+        elsewhere(5),
+        record(4, DeltaKind::Anchor, b""),
+        elsewhere(3),
+        elsewhere(2),
+        record(1, DeltaKind::Delta, b"a"),
+    ];
+    let covers = &Covers::new([].iter());
+    let judge = |snapshots: &[Seq]| {
+        let judge = Judge { covers, snapshots, operator: Some(&operator), older_below: false };
+        judge.judge(bound(b"k"), &line).iter().map(|r| (r.seq, r.kind)).collect::<Vec<_>>()
+    };
+    let newer = [(9, DeltaKind::Delta), (5, DeltaKind::Elsewhere)];
+    assert_eq!(judge(&[]), newer);
+    let older = [(4, DeltaKind::Anchor), (2, DeltaKind::Elsewhere), (1, DeltaKind::Delta)];
+    assert_eq!(judge(&[3, 5]), [&newer[..], &older[..]].concat(), "whatever snapshots see");
+}

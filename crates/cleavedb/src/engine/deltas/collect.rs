@@ -1,14 +1,14 @@
 //! Collection of buckets between flushes: those of a range that somebody asks to compact, those
 //! that the next flush would find full, those that may have lost much while there are more than
-//! there should be, those of keyspaces that were dropped, and neighbours that one bucket has room
-//! for, where there are many.
+//! there should be, those of keyspaces that were dropped, those that are too long for what
+//! snapshots keep, and neighbours that one bucket has room for, where there are many.
 //!
 //! Runs in the turn of flushes, when no memtable waits; a few buckets at a time, so that none waits
 //! long.
 
 use std::collections::BTreeMap;
 
-use crate::base::entry::KeyspaceId;
+use crate::base::entry::{KeyspaceId, Seq};
 use crate::base::error::Result;
 use crate::base::marks::mark;
 use crate::base::sync::Arc;
@@ -55,8 +55,8 @@ struct Due {
 }
 
 impl DeltaStore {
-    /// Whether there may be buckets to collect.
-    pub(crate) fn is_collection_due(&self) -> bool {
+    /// Whether there may be buckets to collect, whatever snapshots there are.
+    fn is_collection_due(&self) -> bool {
         self.collection_due.load(Ordering::Acquire) || !self.requests.lock().waiting.is_empty()
     }
 
@@ -118,7 +118,14 @@ impl DeltaStore {
     }
 
     /// Puts a directory into force. Under the manifest lock.
-    pub(super) fn replace_directory(&self, directory: Directory, made: &[Arc<Bucket>]) {
+    pub(super) fn replace_directory(
+        &self,
+        directory: Directory,
+        made: &[Arc<Bucket>],
+        snapshots: &[Seq],
+    ) {
+        self.long.note(made, snapshots, &self.limits);
+        self.long.retain(&directory, &self.limits);
         let is_crowded = directory.len() + 2 > self.limits.buckets_max;
         let is_full = |bucket: &Arc<Bucket>| is_nearly_full(bucket.info(), &self.limits);
         if is_crowded || made.iter().any(is_full) {
@@ -127,17 +134,17 @@ impl DeltaStore {
         self.directory.store(Arc::new(directory));
     }
 
-    /// Buckets that are worth collecting.
-    fn due(&self, directory: &Directory) -> Due {
+    /// Buckets that are worth collecting, with these snapshots live.
+    fn due(&self, directory: &Directory, live: &[Seq]) -> Due {
         let asked = self.of_request(directory);
         if asked.request.is_some() {
             return asked;
         }
-        Due { runs: self.worth_collecting(directory), request: None }
+        Due { runs: self.worth_collecting(directory, live), request: None }
     }
 
     /// Buckets that are worth collecting though nobody asks, each run of neighbours into one task.
-    fn worth_collecting(&self, directory: &Directory) -> Vec<Vec<Position>> {
+    fn worth_collecting(&self, directory: &Directory, live: &[Seq]) -> Vec<Vec<Position>> {
         let mut due = self.of_dropped(directory);
         let mut next = directory.first();
         let mut positions = Vec::with_capacity(directory.len());
@@ -147,7 +154,9 @@ impl DeltaStore {
             positions.push(position);
             let bucket = directory.at(position);
             let is_worth_it = bucket.is_some_and(|bucket| {
-                is_nearly_full(bucket.info(), &self.limits) || is_over && bucket.has_much_new()
+                is_nearly_full(bucket.info(), &self.limits)
+                    || is_over && bucket.has_much_new()
+                    || self.long.is_due(bucket.info(), live, &self.limits)
             });
             if is_worth_it && due.len() < BUCKETS_MAX && !due.contains(&vec![position]) {
                 due.push(vec![position]);
@@ -188,16 +197,22 @@ impl DeltaStore {
 }
 
 impl Engine {
+    /// Whether there may be buckets to collect.
+    pub(crate) fn is_collection_due(&self) -> bool {
+        let store = &self.deltas;
+        store.is_collection_due() || store.long.are_due(|| self.snapshots.stripes())
+    }
+
     /// Collects some buckets; false if none is due.
     pub(crate) fn collect_buckets(&self) -> Result<bool> {
         let store = &self.deltas;
-        if !store.is_collection_due() || self.cancelled.load(Ordering::Acquire) {
+        if !self.is_collection_due() || self.cancelled.load(Ordering::Acquire) {
             return Ok(false);
         }
         let was_due = store.collection_due.swap(false, Ordering::AcqRel);
         self.health.check_writable()?;
         let directory = store.directory();
-        let Due { runs, request } = store.due(&directory);
+        let Due { runs, request } = store.due(&directory, &self.snapshots.stripes());
         if runs.is_empty() {
             let was_asked = request.is_some();
             if let Some(request) = request {

@@ -24,13 +24,12 @@ use crate::deltas::route::Router;
 use crate::engine::Engine;
 use crate::engine::deltas::DeltaStore;
 use crate::engine::deltas::gather::{self, Kept, Version};
+use crate::engine::deltas::long::is_long;
 use crate::engine::deltas::work::{Done, Verdicts, Work};
 use crate::io::Purpose;
 use crate::io::meter::HeldMemory;
 use crate::memory::memtable::{Memtable, MemtableCursor};
 
-/// A bucket of so many times its capacity, which is one key's, takes no more of it.
-const CAPACITIES_MAX: u64 = 4;
 /// Keys between two looks at the memory that a flush's copies take.
 const HELD_INTERVAL: u64 = 1024;
 
@@ -200,7 +199,7 @@ impl Walk<'_> {
                 versions.clear();
                 continue;
             }
-            self.gather(&key, &mut versions);
+            self.gather(&key, &mut versions)?;
             let mut records = gather::records_of(&mut versions);
             if planted!("put_leaves_no_anchor") {
                 records.retain(|record| record.kind == DeltaKind::Delta);
@@ -218,9 +217,9 @@ impl Walk<'_> {
     }
 
     /// Decides what of a key's operands goes where.
-    fn gather(&mut self, key: &[u8], versions: &mut Vec<Version>) {
+    fn gather(&mut self, key: &[u8], versions: &mut Vec<Version>) -> Result<()> {
         if versions.iter().all(|version| version.kind != Kind::Merge) {
-            return;
+            return Ok(());
         }
         let mut kept = Vec::new();
         if let Some(operator) = self.operator.as_deref().filter(|_| versions.len() > 1) {
@@ -228,15 +227,27 @@ impl Walk<'_> {
             kept = gather::apply_to_bases(key, versions, self.snapshots, cover, operator);
             gather::combine(key, versions, self.snapshots, cover, operator);
         }
-        let bucket = self.directory.find(Bound { keyspace: self.keyspace, key });
-        let limits = &self.store.limits;
-        let full_bytes = limits.capacity_bytes * CAPACITIES_MAX;
-        let is_full = bucket.is_some_and(|bucket| u64::from(bucket.info().bytes) > full_bytes);
-        let room = if is_full { 0 } else { limits.key_bytes_max() };
+        let room = if self.has_too_much(key)? { 0 } else { self.store.limits.key_bytes_max() };
         kept.append(&mut gather::leave_out(versions, room));
         if !kept.is_empty() {
             self.kept.insert(key.into(), kept);
         }
+        Ok(())
+    }
+
+    /// Whether a key fills more than a bucket already: that takes no more of it. So a bucket has at
+    /// most a capacity and a half, and an operand: what it had, and the room of a flush.
+    fn has_too_much(&self, key: &[u8]) -> Result<bool> {
+        let bound = Bound { keyspace: self.keyspace, key };
+        let bucket = self.directory.find(bound);
+        let Some(bucket) = bucket.filter(|bucket| is_long(bucket.info(), &self.store.limits))
+        else {
+            return Ok(false);
+        };
+        // Others of its range find room beside it.
+        let _ = bucket.load(Purpose::Flush)?;
+        let hash = self.store.context.hash.hash(self.keyspace, key);
+        Ok(bucket.may_hold(bound, hash) != Some(false))
     }
 
     /// Whether a key has no operands, and needs no anchor. Filters tell; they are worth a read,

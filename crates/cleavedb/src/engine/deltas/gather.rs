@@ -12,7 +12,7 @@ use crate::base::marks::mark;
 use crate::base::merge_operator::combine::combine_operands;
 use crate::base::merge_operator::{MergeOperator, full_merge};
 use crate::base::value::Value;
-use crate::deltas::collect::survivors::OwnedRecord;
+use crate::deltas::collect::survivors::{self, OwnedRecord};
 use crate::deltas::record::{DeltaKind, OPERAND_BYTES_MAX};
 
 /// Most bytes of a base and its operands that a flush applies. The value stays in the index; a
@@ -157,7 +157,8 @@ pub(super) fn leave_out(versions: &mut [Version], mut room: u64) -> Vec<(Seq, Ke
     kept
 }
 
-/// The bucket's records.
+/// The bucket's records. Of operands in the index that follow one another it is told once: to keep
+/// apart what is above them and below, one is enough, and a bucket has room for no more of a key.
 pub(super) fn records_of(versions: &mut Vec<Version>) -> Vec<OwnedRecord> {
     let record = |Version { seq, kind, value, stays, .. }| match kind {
         Kind::Merge if stays => {
@@ -166,7 +167,9 @@ pub(super) fn records_of(versions: &mut Vec<Version>) -> Vec<OwnedRecord> {
         Kind::Merge => OwnedRecord { seq, kind: DeltaKind::Delta, operand: value },
         _ => OwnedRecord { seq, kind: DeltaKind::Anchor, operand: Vec::new() },
     };
-    versions.drain(..).map(record).collect()
+    let mut records: Vec<OwnedRecord> = versions.drain(..).map(record).collect();
+    survivors::join_elsewhere(&mut records);
+    records
 }
 
 #[cfg(test)]

@@ -108,6 +108,8 @@ pub(crate) struct Done {
     changed: Option<Changed>,
     /// Buckets that came or grew.
     made: Vec<Arc<Bucket>>,
+    /// The snapshots that were minded.
+    snapshots: Vec<Seq>,
     pub(crate) to_fold: Vec<OwnedBound>,
 }
 
@@ -216,7 +218,8 @@ impl<'a> Work<'a> {
     pub(crate) fn finish(mut self) -> Result<Done> {
         let executor = &*self.store.context.io.executor;
         let mut tasks = std::mem::take(&mut self.tasks).into_iter();
-        let (mut done, mut has_names) = (Done::default(), false);
+        let snapshots = self.verdicts.snapshots.to_vec();
+        let (mut done, mut has_names) = (Done { snapshots, ..Done::default() }, false);
         loop {
             let some: Vec<Task> = tasks.by_ref().take(SYNCED_TOGETHER).collect();
             if some.is_empty() {
@@ -260,7 +263,7 @@ impl Done {
     /// The edit is durable: puts the directory into force. Under the manifest lock.
     pub(super) fn install(self, store: &DeltaStore) {
         let Some(changed) = self.changed else { return };
-        store.replace_directory(changed.settle(), &self.made);
+        store.replace_directory(changed.settle(), &self.made, &self.snapshots);
         store.ask_to_fold(self.to_fold);
     }
 }
