@@ -9,6 +9,7 @@ mod delta_flush;
 mod delta_folds;
 mod delta_long;
 mod delta_memory;
+mod delta_operators;
 mod delta_reads;
 mod deltas;
 mod facts;
