@@ -203,8 +203,8 @@ impl Bucket {
         Ok((loaded, Some(SharedBytes::from(Arc::new(bytes)))))
     }
 
-    /// Whether about every second key has got something since the bucket was written, as far as that
-    /// is in memory: what lives of it may be much less.
+    /// Whether about every second key has got something since the bucket was written, as far as
+    /// that is in memory: what lives of it may be much less.
     pub(crate) fn has_much_new(&self) -> bool {
         let is_much = |loaded: Arc<Loaded>| {
             let new: u64 = loaded.chunks.iter().map(|chunk| chunk.totals.records).sum();
