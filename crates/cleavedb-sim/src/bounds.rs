@@ -5,9 +5,10 @@
 
 use std::io;
 
-use cleavedb::{Db, Keyspace, KeyspaceOptions, Options};
+use cleavedb::{Db, Durability, Keyspace, KeyspaceOptions, Options};
 
 use crate::allocator;
+use crate::kinds::Kinds;
 use crate::random::Random;
 use crate::session::{Check, Violation};
 
@@ -35,8 +36,21 @@ pub struct Figures {
     pub space_amplification: f64,
     /// Bytes written to files / bytes written by the user.
     pub write_amplification: f64,
-    /// Tables on disk at the end.
-    pub tables: usize,
+    /// Files of indexes on disk at the end.
+    pub files: usize,
+}
+
+impl Figures {
+    /// Those of several loads: the most of each, and what was loaded in all.
+    fn add(&mut self, other: &Self) {
+        self.budget = other.budget;
+        self.loaded += other.loaded;
+        self.peak = self.peak.max(other.peak);
+        self.descriptors = self.descriptors.max(other.descriptors);
+        self.space_amplification = self.space_amplification.max(other.space_amplification);
+        self.write_amplification = self.write_amplification.max(other.write_amplification);
+        self.files += other.files;
+    }
 }
 
 fn descriptors() -> usize {
@@ -44,7 +58,9 @@ fn descriptors() -> usize {
 }
 
 struct Loader {
-    keyspace: Keyspace,
+    db: Db,
+    /// One for each index, all of the same contents.
+    keyspaces: Vec<Keyspace>,
     random: Random,
     keys: u64,
     value: Vec<u8>,
@@ -63,15 +79,21 @@ impl Loader {
             let noise = self.random.bits().to_le_bytes();
             let at = self.random.index(self.value.len() - noise.len());
             self.value[at..at + noise.len()].copy_from_slice(&noise);
-            self.keyspace.put(&key, &self.value)?;
-            self.written += (key.len() + self.value.len()) as u64;
+            let mut batch = self.db.batch();
+            for keyspace in &self.keyspaces {
+                batch.put(keyspace, &key, &self.value);
+                self.written += (key.len() + self.value.len()) as u64;
+            }
+            batch.commit(Durability::Buffered)?;
             count += 1;
+            let turn = self.random.index(self.keyspaces.len());
+            let Some(keyspace) = self.keyspaces.get(turn) else { break };
             if count.is_multiple_of(64) {
-                self.keyspace.get(format!("key{:012}", self.random.below(self.keys)))?;
+                keyspace.get(format!("key{:012}", self.random.below(self.keys)))?;
             }
             if count.is_multiple_of(4096) {
                 self.descriptors = self.descriptors.max(descriptors());
-                held = Some(self.keyspace.iter());
+                held = Some(keyspace.iter());
             }
             if let Some(iterator) = &mut held
                 && count.is_multiple_of(32)
@@ -84,11 +106,25 @@ impl Loader {
     }
 }
 
-/// Loads `times` the budget over keys that are all overwritten, and measures.
+/// The shares of the load, of ten, that stores of each kind take.
+const SHARES: [(Kinds, u64); 3] = [(Kinds::Lsm, 4), (Kinds::Flex, 4), (Kinds::Both, 2)];
+
+/// Loads `times` the budget over keys that are all overwritten, into a store with an LSM-tree, one
+/// with a Flex index and one with both, and measures.
 ///
 /// # Errors
 /// A bound broken.
 pub fn run(seed: u64, budget: u64, times: u64) -> Check<Figures> {
+    let mut total = Figures::default();
+    for (kinds, share) in SHARES {
+        let context = |violation: Violation| violation.context(kinds.name());
+        total.add(&load(kinds, seed, (budget, budget * times * share / 10)).map_err(context)?);
+    }
+    Ok(total)
+}
+
+/// Loads so many bytes into a store with these indexes.
+fn load(kinds: Kinds, seed: u64, (budget, bytes): (u64, u64)) -> Check<Figures> {
     let directory = tempfile::Builder::new().prefix("cleavedb-bounds").tempdir();
     let directory = directory.map_err(|error| Violation(error.to_string()))?;
     let path = directory.path().join("db");
@@ -98,21 +134,31 @@ pub fn run(seed: u64, budget: u64, times: u64) -> Check<Figures> {
     let open_files_max = 64;
     let options = || Options::new().memory_budget(budget).open_files_max(open_files_max);
     let db = options().open(&path)?;
-    let keyspace = db.keyspace("load", KeyspaceOptions::new())?;
+    let slots = if kinds == Kinds::Both { 0..2 } else { 0..1 };
+    let keyspace = |slot: u8| {
+        let options = KeyspaceOptions::new().index(kinds.index(slot));
+        db.keyspace(&format!("load{slot}"), options)
+    };
+    let keyspaces = slots.map(keyspace).collect::<cleavedb::Result<Vec<_>>>()?;
     let mut random = Random::new(seed);
     let value: Vec<u8> = (0..1024).map(|_| random.bits() as u8).collect();
-    let keys = (budget * times / 1040 / 4).max(1000);
-    let mut loader = Loader { keyspace, random, keys, value, descriptors: 0, written: 0 };
-    loader.load(budget * times)?;
-    let streams = db.keyspace("streams", KeyspaceOptions::new())?;
+    let keys = (bytes / keyspaces.len() as u64 / 1040 / 4).max(1000);
+    let (own, descriptors) = (db.clone(), 0);
+    let mut loader = Loader { db: own, keyspaces, random, keys, value, descriptors, written: 0 };
+    loader.load(bytes)?;
+    let streams = db.keyspace("streams", KeyspaceOptions::new().index(kinds.index(1)))?;
     stream(&streams, "first", budget)?;
     db.flush()?;
     stream(&streams, "second", budget * 2)?;
     drop(streams);
-    let mut pairs = 0_u64;
-    for item in loader.keyspace.iter() {
-        item?;
-        pairs += 1;
+    let mut pairs = Vec::new();
+    for keyspace in &loader.keyspaces {
+        let mut count = 0_u64;
+        for item in keyspace.iter() {
+            item?;
+            count += 1;
+        }
+        pairs.push(count);
     }
     db.compact()?;
     db.wait_idle()?;
@@ -121,14 +167,14 @@ pub fn run(seed: u64, budget: u64, times: u64) -> Check<Figures> {
         budget,
         loaded: loader.written,
         peak: allocator::peak().saturating_sub(before),
-        descriptors: loader.descriptors.max(descriptors()).saturating_sub(files_before),
+        descriptors: loader.descriptors.max(self::descriptors()).saturating_sub(files_before),
         space_amplification: stats.space_amplification,
         write_amplification: stats.write_amplification,
-        tables: 0,
+        files: 0,
     };
     drop(loader);
     db.close()?;
-    reopen(&options, &path, pairs, &mut figures)?;
+    reopen(&options, &path, &pairs, &mut figures)?;
     figures.peak = figures.peak.max(allocator::peak().saturating_sub(before));
     check(&figures, open_files_max)?;
     Ok(figures)
@@ -161,28 +207,31 @@ fn stream(keyspace: &Keyspace, key: &str, length: u64) -> Check {
 fn reopen(
     options: &dyn Fn() -> Options,
     path: &std::path::Path,
-    pairs: u64,
+    pairs: &[u64],
     figures: &mut Figures,
 ) -> Check {
     let db: Db = options().open(path)?;
-    let keyspace = db.existing_keyspace("load")?;
-    let keyspace = keyspace.ok_or_else(|| Violation("the keyspace is gone".to_owned()))?;
-    let found = keyspace.iter().keys().count() as u64;
-    if found != pairs {
-        return Err(Violation(format!("{found} pairs instead of {pairs} after reopening")));
+    for (slot, pairs) in pairs.iter().enumerate() {
+        let keyspace = db.existing_keyspace(&format!("load{slot}"))?;
+        let keyspace = keyspace.ok_or_else(|| Violation("the keyspace is gone".to_owned()))?;
+        let found = keyspace.iter().keys().count() as u64;
+        if found != *pairs {
+            return Err(Violation(format!("{found} pairs instead of {pairs} after reopening")));
+        }
     }
     db.wait_idle()?;
     let named: usize =
         db.stats().keyspaces.iter().flat_map(|k| &k.levels).map(|level| level.files).sum();
     let entries = std::fs::read_dir(path).map_err(|error| Violation(error.to_string()))?;
     let names = entries.flatten().map(|entry| entry.file_name());
-    figures.tables = names
-        .filter(|name| std::path::Path::new(name).extension().is_some_and(|e| e == "tbl"))
-        .count();
-    if figures.tables != named {
-        return Err(Violation(format!("{} tables on disk, {named} in force", figures.tables)));
+    let is_of_index = |name: &std::ffi::OsString| {
+        let extension = std::path::Path::new(name).extension();
+        ["tbl", "fxp", "fxs", "fxl"].iter().any(|of| extension.is_some_and(|e| e == *of))
+    };
+    figures.files = names.filter(is_of_index).count();
+    if figures.files != named {
+        return Err(Violation(format!("{} files on disk, {named} in force", figures.files)));
     }
-    drop(keyspace);
     Ok(db.close()?)
 }
 

@@ -9,6 +9,7 @@ use cleavedb::StrategyKind;
 use cleavedb::sim::{CrashMode, MemoryDisk};
 
 use crate::form::Form;
+use crate::kinds::Kinds;
 use crate::session::{Check, Violation};
 use crate::store::Store;
 use crate::world::World;
@@ -90,19 +91,21 @@ fn exchangeable(own: &MemoryDisk, other: &MemoryDisk) -> Vec<(PathBuf, Vec<u8>)>
         .collect()
 }
 
-/// Gives a branch value files of the other one and reads every key (T1), under each strategy;
-/// returns the number of files given.
+/// Gives a branch value files of the other one and reads every key (T1), under each strategy and
+/// over each index; returns the number of files given.
 ///
 /// # Errors
 /// A foreign answer; no error anywhere; nothing to exchange.
 pub fn run(seed: u64) -> Check<u64> {
     let mut given = 0;
-    for strategy in StrategyKind::ALL {
-        let mut form = Form::base();
+    let all = StrategyKind::ALL.into_iter();
+    for (strategy, kinds) in all.flat_map(|s| [Kinds::Lsm, Kinds::Flex].map(|kinds| (s, kinds))) {
+        let mut form = kinds.form(&Form::base());
         form.strategy = strategy;
         form.separate_at = Some(8);
         form.widths.value_segment_bytes = 512;
-        given += exchange(&form, seed).map_err(|v| v.context(strategy.name()))?;
+        let context = |v: Violation| v.context(format!("{}, {}", strategy.name(), kinds.name()));
+        given += exchange(&form, seed).map_err(context)?;
     }
     Ok(given)
 }

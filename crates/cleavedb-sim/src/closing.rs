@@ -1,14 +1,16 @@
-//! Closing under load: threads write and compact on the real disk while another closes.
+//! Closing under load: threads write and compact on the real disk while another closes. Stores with
+//! an LSM-tree, a Flex index and both take turns; in the last, each write is a batch over both.
 //!
 //! Invariants: C1 a write is acknowledged and found at the next open, or refused with `Closed`.
 //! C2 a compaction that is cut short leaves no trace. C3 closing ends.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cleavedb::{Db, ErrorKind, Keyspace, KeyspaceOptions};
+use cleavedb::{Db, Durability, ErrorKind, IndexKind, Keyspace, KeyspaceOptions};
 
 use crate::form::Form;
 use crate::harness::{Budget, guarded};
+use crate::kinds::Kinds;
 use crate::random::Random;
 use crate::session::{Check, Violation, verify};
 use crate::world::World;
@@ -58,7 +60,8 @@ fn done(outcome: cleavedb::Result<()>) -> Check<bool> {
 /// A database and what its writers have been told.
 struct Load {
     db: Db,
-    keyspace: Keyspace,
+    /// One for each index, all of the same contents.
+    keyspaces: Vec<Keyspace>,
     /// The newest version each writer has acknowledged.
     acknowledged: [AtomicU64; WRITERS as usize],
 }
@@ -67,7 +70,7 @@ impl Load {
     /// Writes versions after `from` until it is refused.
     fn write(&self, writer: u64, from: u64) -> Check<u64> {
         for version in from + 1.. {
-            if !done(self.keyspace.put(key(writer, version), value(version)))? {
+            if !done(self.put(key(writer, version), value(version)))? {
                 return Ok(1);
             }
             self.acknowledged[writer as usize].store(version, Ordering::Release);
@@ -75,10 +78,27 @@ impl Load {
         Ok(0)
     }
 
+    /// Puts into all keyspaces, or into none.
+    fn put(&self, key: String, value: String) -> cleavedb::Result<()> {
+        if let [only] = self.keyspaces.as_slice() {
+            return only.put(key, value);
+        }
+        let mut batch = self.db.batch();
+        for keyspace in &self.keyspaces {
+            batch.put(keyspace, &key, &value);
+        }
+        batch.commit(Durability::Buffered)
+    }
+
     /// Compacts everything again and again until it is refused.
     fn compact(&self) -> Check<u64> {
-        while done(self.keyspace.compact())? {}
-        Ok(1)
+        loop {
+            for keyspace in &self.keyspaces {
+                if !done(keyspace.compact())? {
+                    return Ok(1);
+                }
+            }
+        }
     }
 
     fn sum(&self) -> u64 {
@@ -87,9 +107,12 @@ impl Load {
 
     /// Exactly what was acknowledged is there, and the store is sound.
     fn check(&self, former: &[u64]) -> Check {
-        for (writer, newest) in former.iter().enumerate() {
+        let writers = former.iter().enumerate();
+        for (keyspace, (writer, newest)) in
+            self.keyspaces.iter().flat_map(|keyspace| writers.clone().map(move |w| (keyspace, w)))
+        {
             for version in newest.saturating_sub(KEYS - 1).max(1)..=*newest {
-                let found = self.keyspace.get(key(writer as u64, version))?;
+                let found = keyspace.get(key(writer as u64, version))?;
                 if found.as_deref() != Some(value(version).as_bytes()) {
                     let found = found.map(|value| value.escape_ascii().to_string());
                     return Err(Violation(format!("version {version} of {newest}: {found:?}")));
@@ -103,9 +126,13 @@ impl Load {
 /// One opening, a load of random length, and the closing in the midst of it.
 fn round(world: &World, form: &Form, random: &mut Random, newest: &mut [u64]) -> Check<Figures> {
     let db = world.options(form).open(&world.path)?;
-    let options = KeyspaceOptions::default().separate_at(form.separate_at);
-    let keyspace = db.keyspace("counted", options)?;
-    let load = Load { db, keyspace, acknowledged: Default::default() };
+    let keyspace = |index: IndexKind| {
+        let options = KeyspaceOptions::default().separate_at(form.separate_at).index(index);
+        db.keyspace(&format!("counted by {index:?}"), options)
+    };
+    let kinds = [Some(form.index), form.odd_index].into_iter().flatten();
+    let keyspaces = kinds.map(keyspace).collect::<cleavedb::Result<Vec<_>>>()?;
+    let load = Load { db, keyspaces, acknowledged: Default::default() };
     load.check(newest)?;
     let (before, writes) = (newest.iter().sum::<u64>(), random.below(WRITES_MAX));
     for (counter, newest) in load.acknowledged.iter().zip(&*newest) {
@@ -151,23 +178,28 @@ fn form() -> Form {
     form
 }
 
-/// Closes under load until the budget is spent, at least once.
+/// Closes under load until the budget is spent, at least once, one store after the other.
 ///
 /// # Errors
 /// What was lost, or should not be there.
 pub fn campaign(budget: &Budget) -> Check<Figures> {
-    let mut form = form();
-    let world = World::native().map_err(|error| Violation(error.to_string()))?;
+    let form = form();
+    let store = |kinds: Kinds| {
+        let world = World::native().map_err(|error| Violation(error.to_string()))?;
+        Ok((world, kinds.form(&form), vec![0; WRITERS as usize]))
+    };
+    let mut stores = Kinds::ALL.into_iter().map(store).collect::<Check<Vec<_>>>()?;
     let mut random = Random::new(budget.seed);
-    let mut newest = vec![0; WRITERS as usize];
     let mut total = Figures::default();
     while total.closings == 0 || !budget.is_spent() {
+        let turn = total.closings as usize % stores.len();
+        let Some((world, form, newest)) = stores.get_mut(turn) else { break };
         // The long values, in segments or each in a file of its own; not often, since a file system
         // takes its time for inodes where thousands have just been deleted.
         let is_large = total.closings % 8 == 1;
         form.widths.large_value_bytes = if is_large { LONG_BYTES as u64 - 1 } else { 8 << 20 };
-        let name = format!("closing {} SEED={}", total.closings, budget.seed);
-        let figures = guarded(&name, || round(&world, &form, &mut random, &mut newest));
+        let name = format!("{} {} SEED={}", form.name, total.closings, budget.seed);
+        let figures = guarded(&name, || round(world, form, &mut random, newest));
         let figures = figures.map_err(|violation| violation.context(name))?;
         total.closings += 1;
         total.writes += figures.writes;

@@ -249,8 +249,11 @@ impl Crasher {
     fn reopen(&mut self, image: MemoryDisk, progress: &Progress, window: Window) -> Check<usize> {
         let form = if self.random.chance(1, 6) {
             // What a store has from its creation on.
-            let Form { index, mixed, strategy, .. } = self.form;
-            Form { index, mixed, strategy, ..Form::drawn(self.random.bits()) }
+            let Form { index, odd_index, mixed, strategy, .. } = self.form;
+            let mut form = Form::drawn(self.random.bits());
+            // Nodes of a Flex index's tree are as wide as when it was made, by that of blocks.
+            form.widths.block_bytes = self.form.widths.block_bytes;
+            Form { index, odd_index, mixed, strategy, ..form }
         } else {
             self.form.clone()
         };

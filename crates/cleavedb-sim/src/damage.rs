@@ -6,13 +6,16 @@
 //! taken for a torn write, and only where its end or a zeroed sector says so; the end of the
 //! manifest only where that changes no answer.
 
+mod chosen;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use cleavedb::ErrorKind;
 use cleavedb::sim::{CrashMode, MemoryDisk};
-use cleavedb::{Deltas, ErrorKind, StrategyKind};
 
 use crate::branches;
+use crate::damage::chosen::Chosen;
 use crate::form::Form;
 use crate::generator::{Generator, Profile};
 use crate::harness::{Budget, guarded, spread, survey};
@@ -152,10 +155,9 @@ impl Specimen {
     pub fn damages(&self, path: &Path, bytes: &[u8], one_in: u64, seed: u64) -> Vec<Damage> {
         let mut random = Random::new(seed);
         let mut damages = vec![Damage::Empty, Damage::Remove];
-        let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         for at in 0..bytes.len() {
-            // Room set aside for later is all alike: a part of it will do.
-            if at >= used && !random.chance(1, 64) {
+            // Room set aside for later, and what fills a block, is all alike: a part of it will do.
+            if is_room(bytes, at) && !random.chance(1, 64) {
                 continue;
             }
             for mask in [0x01, 0x80, 0xff] {
@@ -243,7 +245,12 @@ impl Specimen {
             // Bytes behind the committed ones mean nothing: a flush may have failed there.
             return false;
         }
-        if !matches!(kind.as_str(), "log" | "val" | "man") {
+        if matches!(kind.as_str(), "fxs" | "fxp") {
+            // What lives in them stands beside what no longer does: whatever a read meets of it,
+            // `look` demands of `verify` as well.
+            return matches!(damage, Damage::Empty | Damage::Remove);
+        }
+        if !matches!(kind.as_str(), "log" | "val" | "man" | "fxl") {
             return true;
         }
         // Zeros behind the last record are room for the next one.
@@ -395,6 +402,14 @@ impl Specimen {
     }
 }
 
+/// Whether a byte stands in a stretch of zeros that is too long for a record, or behind all others.
+fn is_room(bytes: &[u8], at: usize) -> bool {
+    /// Bytes on either side.
+    const NEAR: usize = 32;
+    let near = bytes.get(at.saturating_sub(NEAR)..(at + NEAR).min(bytes.len()));
+    near.is_some_and(|near| near.iter().all(|&byte| byte == 0))
+}
+
 /// Files that hold nothing that an answer depends on: `OPTIONS` is written anew at each open.
 fn harmless(path: &Path) -> bool {
     matches!(kind_of(path).as_str(), "LOCK" | "RESERVE" | "OPTIONS")
@@ -481,55 +496,13 @@ pub fn campaign(budget: &Budget, one_in: u64, runs: u64) -> Check<Figures> {
     let total = std::sync::Mutex::new(Figures::default());
     let exchanged = guarded("branches", || branches::run(budget.seed))?;
     lock(&total).damaged += exchanged;
-    let (with_large, with_tables) = (budget.seed_of(1), budget.seed_of(2));
-    let with_locator = budget.seed_of(3);
-    let with_buckets = budget.seed_of(4);
+    let chosen = Chosen::of(budget);
     spread(budget, "damage", runs.max(5), |seed| {
-        let is_whole = seed == budget.seed || seed == with_large || seed == with_tables;
-        let mut form = if is_whole { Form::base() } else { Form::drawn(seed) };
-        if is_whole || seed.is_multiple_of(3) {
-            // Several sealed journals that no table has made superfluous.
-            form.widths.memtable_bytes = 32 << 10;
-            form.widths.journal_segment_bytes = 1 << 10;
-            form.widths.value_segment_bytes = 1 << 10;
-        }
-        if is_whole {
-            // Both lanes, open, in the stores that are gone through to the last byte.
-            form.separate_at = Some(64);
-        }
-        if seed == with_large {
-            form.widths.large_value_bytes = 100;
-            form.widths.large_chunk_bytes = 64;
-        }
-        if seed == with_tables {
-            form.strategy = StrategyKind::Novkv;
-            form.separate_at = Some(8);
-            form.widths.memtable_bytes = 4 << 10;
-            form.widths.facts_bytes_max = 1;
-        }
-        if seed == with_locator {
-            form.strategy = StrategyKind::Unified;
-            form.separate_at = Some(8);
-        }
-        if seed == with_buckets {
-            form.deltas = Deltas::Buckets;
-            form.widths.memtable_bytes = 2 << 10;
-        }
-        let clean = seed == with_locator || seed.is_multiple_of(2) && !is_whole;
-        let operations = if seed == with_tables { 120 } else { 60 };
-        let specimen = Specimen::build(seed, form, operations, clean)?;
-        if seed == with_tables && !kinds(&specimen).contains_key("vtb") {
-            return Err(Violation("a store of many writes without value tables".to_owned()));
-        }
-        if seed == with_tables && !kinds(&specimen).contains_key("drp") {
-            return Err(Violation("a store of many overwrites without files of facts".to_owned()));
-        }
-        if seed == with_locator && !kinds(&specimen).contains_key("loc") {
-            return Err(Violation("a closed store without its locator".to_owned()));
-        }
-        if seed == with_buckets && !kinds(&specimen).contains_key("dlt") {
-            return Err(Violation("a store of many merges without buckets".to_owned()));
-        }
+        let is_whole = chosen.is_whole(seed);
+        let clean = seed == chosen.locator || seed.is_multiple_of(2) && !is_whole;
+        let operations = if seed == chosen.tables { 120 } else { 60 };
+        let specimen = Specimen::build(seed, chosen.form(seed), operations, clean)?;
+        chosen.check(seed, &specimen)?;
         let figures = specimen.examine_all(one_in, seed, budget, is_whole)?;
         lock(&total).add(&figures);
         Ok(())

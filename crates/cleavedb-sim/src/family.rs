@@ -53,8 +53,8 @@ pub fn crash(budget: &Budget) -> Check<String> {
 pub fn small(budget: &Budget) -> Check<String> {
     let swept = small::sweep(budget, &Form::base())?;
     Ok(format!(
-        "crash_states={} modes=8 sequences={} of={} points={} lost=0 holes=0 unopenable=0",
-        swept.figures.states, swept.sequences, swept.of, swept.figures.points
+        "crash_states={} modes=8 sequences={} of={} runs={} points={} lost=0 holes=0 unopenable=0",
+        swept.figures.states, swept.sequences, swept.of, swept.runs, swept.figures.points
     ))
 }
 
@@ -91,8 +91,14 @@ pub fn kills(program: &Path, budget: &Budget, kills: u64) -> Check<String> {
 pub fn isolation(budget: &Budget, transfers: u64) -> Check<String> {
     let mut total = isolation::Figures::default();
     let mut histories = 0;
+    let (mut next, mut kinds) = (0, isolation::kinds_of(budget.seed));
     while histories == 0 || !budget.is_spent() {
-        let seed = budget.seed_of(histories);
+        // A seed says which indexes its history has: the next one of those whose turn it is.
+        while isolation::kinds_of(budget.seed_of(next)) != kinds {
+            next += 1;
+        }
+        let seed = budget.seed_of(next);
+        (next, kinds) = (next + 1, kinds.after());
         let figures =
             isolation::run(seed, transfers).map_err(|v| v.context(format!("SEED={seed}")))?;
         total.transfers += figures.transfers;
@@ -125,13 +131,13 @@ pub fn closing(budget: &Budget) -> Check<String> {
 pub fn bounds(budget: &Budget, memory_budget: u64, times: u64) -> Check<String> {
     let figures = bounds::run(budget.seed, memory_budget, times)?;
     Ok(format!(
-        "budget={} loaded={} memory_peak={} descriptors={} tables={} leaked=0 space_amp={:.2} \
+        "budget={} loaded={} memory_peak={} descriptors={} files={} leaked=0 space_amp={:.2} \
          write_amp={:.2}",
         figures.budget,
         figures.loaded,
         figures.peak,
         figures.descriptors,
-        figures.tables,
+        figures.files,
         figures.space_amplification,
         figures.write_amplification
     ))

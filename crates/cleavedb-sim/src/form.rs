@@ -8,6 +8,7 @@ use std::time::Duration;
 use cleavedb::sim::{DeltaWidths, Widths};
 use cleavedb::{Compression, Deltas, Durability, IndexKind, Options, StrategyKind};
 
+use crate::kinds::Kinds;
 use crate::operators;
 use crate::random::Random;
 
@@ -20,6 +21,8 @@ pub struct Form {
     pub widths: Widths,
     /// Index of the keyspaces.
     pub index: IndexKind,
+    /// Index of those in odd slots, if another one.
+    pub odd_index: Option<IndexKind>,
     /// Whether the last keyspace has the naive index.
     pub mixed: bool,
     /// Compression by level.
@@ -92,6 +95,12 @@ fn drawn_deltas(random: &mut Random) -> DeltaWidths {
     }
 }
 
+/// Now and then the other index for some of the keyspaces, drawn.
+fn drawn_odd_index(random: &mut Random, index: IndexKind) -> Option<IndexKind> {
+    let other = if index == IndexKind::Flex { IndexKind::Lsm } else { IndexKind::Flex };
+    random.chance(1, 6).then_some(other)
+}
+
 impl Form {
     /// The form all others differ from in a few points.
     #[must_use]
@@ -100,6 +109,7 @@ impl Form {
             name: "tiny".to_owned(),
             widths: tiny(),
             index: IndexKind::Lsm,
+            odd_index: None,
             mixed: true,
             compression: None,
             separate_at: None,
@@ -218,8 +228,9 @@ impl Form {
                 form.deltas = Deltas::Buckets;
                 form.widths.block_bytes = 64;
             }),
-            Self::named("flex index, a cache that is always full", |form| {
+            Self::named("flex index, a cache that is always full, few files", |form| {
                 form.index = IndexKind::Flex;
+                form.open_files_max = 16;
                 form.widths.block_cache_bytes_max = 0;
             }),
             Self::named("flex index, real disk, threads, direct I/O", |form| {
@@ -234,6 +245,10 @@ impl Form {
                 form.strategy = StrategyKind::Unified;
                 form.separate_at = Some(16);
                 form.widths.block_cache_bytes_max = 4 << 10;
+            }),
+            Self::named("flex index beside an LSM-tree, values apart", |form| {
+                form.odd_index = Some(IndexKind::Flex);
+                form.separate_at = Some(100);
             }),
         ]
     }
@@ -494,6 +509,7 @@ impl Form {
         }
         form.widths.deltas = drawn_deltas(random);
         form.widths.block_cache_bytes_max = *random.pick(&[u64::MAX, u64::MAX, 0, 4 << 10]);
+        form.odd_index = drawn_odd_index(random, form.index);
         form
     }
 
@@ -522,6 +538,9 @@ impl Form {
     /// The form of a name, or the base.
     #[must_use]
     pub fn find(name: &str) -> Self {
+        if let Some((kinds, rest)) = Kinds::of_name(name) {
+            return kinds.form(&Self::find(rest));
+        }
         if let Some(seed) = name.strip_prefix("drawn ").and_then(|seed| seed.parse().ok()) {
             return Self::drawn(seed);
         }

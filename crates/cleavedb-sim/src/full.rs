@@ -4,10 +4,11 @@
 //! Invariants: N1 the only error is `NoSpace`. N2 what was acknowledged stays. N3 deletes, flush
 //! and compaction find room in the reserve. N4 no reopening is needed.
 
+use cleavedb::ErrorKind;
 use cleavedb::sim::CrashMode;
-use cleavedb::{ErrorKind, IndexKind};
 
 use crate::form::Form;
+use crate::kinds::Kinds;
 use crate::model::{State, dump_fingerprint};
 use crate::operation::{Change, Payload, key_bytes};
 use crate::progress::Difference;
@@ -120,6 +121,9 @@ pub fn run(form: &Form, seed: u64, capacity: u64) -> Check {
     compare(&store, &filler.state).map_err(|v| v.context("after a crash"))
 }
 
+/// Indexes of the disks of a seed.
+const KINDS: [Kinds; 4] = [Kinds::Lsm, Kinds::Flex, Kinds::Both, Kinds::Flex];
+
 /// Some disks of different sizes for a seed.
 ///
 /// # Errors
@@ -130,14 +134,14 @@ pub fn sweep(form: &Form, seed: u64) -> Check<u64> {
     // Without a reserve nothing is promised; it must hold what deletes, flush and compaction need.
     form.reserve_bytes = 128 << 10;
     // The naive index rewrites everything at each flush.
-    form.index = IndexKind::Lsm;
     form.mixed = false;
     form.widths.journal_segment_bytes = form.widths.journal_segment_bytes.min(4 << 10);
     form.widths.memtable_bytes = form.widths.memtable_bytes.min(4 << 10);
-    for _ in 0..4 {
+    for kinds in KINDS {
+        let form = kinds.form(&form);
         let capacity = form.reserve_bytes + random.within(200 << 10, 300 << 10);
         run(&form, random.bits(), capacity)
             .map_err(|v| v.context(format!("disk of {capacity} bytes, form \"{}\"", form.name)))?;
     }
-    Ok(4)
+    Ok(KINDS.len() as u64)
 }

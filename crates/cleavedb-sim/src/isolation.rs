@@ -11,10 +11,11 @@ use cleavedb::{
 };
 
 use crate::form::Form;
+use crate::kinds::Kinds;
 use crate::model::slot_name;
-use crate::random::Random;
+use crate::random::{Random, mix};
 use crate::session::{Check, Violation};
-use crate::store::keyspace_options;
+use crate::store::{index_of, keyspace_options};
 use crate::world::World;
 
 /// Threads that write; each owns its accounts.
@@ -288,6 +289,12 @@ impl Bank {
     }
 }
 
+/// The indexes of a history.
+#[must_use]
+pub fn kinds_of(seed: u64) -> Kinds {
+    Kinds::in_turn(mix(seed))
+}
+
 /// All values apart, in files so small that they are collected all the time; some apart, some not;
 /// none. In some histories the longer ones have files of their own.
 fn form_of(seed: u64) -> Form {
@@ -298,6 +305,8 @@ fn form_of(seed: u64) -> Form {
         _ => Some(SEPARATE_AT),
     };
     form.widths.value_segment_bytes = 2 << 10;
+    // Accounts lie in slots 0 and 1: where there are both kinds, each batch is of both.
+    form = kinds_of(seed).form(&form);
     form.deltas = if seed.is_multiple_of(5) { Deltas::Inline } else { Deltas::Buckets };
     let strategies = StrategyKind::ALL.len() as u64;
     form.strategy = StrategyKind::ALL[(seed / 3 % strategies) as usize];
@@ -319,6 +328,7 @@ pub fn run(seed: u64, transfers: u64) -> Check<Figures> {
     let first = db.keyspace(&slot_name(0), keyspace_options(&form, 0))?;
     let second = db.keyspace(&slot_name(1), keyspace_options(&form, 1))?;
     let options = KeyspaceOptions::new().merge_operator(operators::I64_ADD).deltas(form.deltas);
+    let options = options.index(index_of(&form, 1));
     let separate_at = form.separate_at.map(|bytes| bytes.min(8));
     let balances = db.keyspace("balances", options.separate_at(separate_at))?;
     let bank = Bank {

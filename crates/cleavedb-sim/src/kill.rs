@@ -15,6 +15,7 @@ use cleavedb::sim::{Environment, Fault, FaultDisk, FaultPlan};
 use crate::form::Form;
 use crate::generator::{Generator, Profile};
 use crate::harness::{Budget, guarded};
+use crate::kinds::Kinds;
 use crate::model::State;
 use crate::operation::{Change, Operation};
 use crate::progress::{Progress, Window};
@@ -34,6 +35,15 @@ pub struct Figures {
     pub by_call: u64,
     /// Commits acknowledged before the kills.
     pub commits: u64,
+}
+
+impl Figures {
+    /// Adds those of another killer.
+    fn add(&mut self, other: &Self) {
+        self.by_time += other.by_time;
+        self.by_call += other.by_call;
+        self.commits += other.commits;
+    }
 }
 
 fn list(seed: u64) -> Vec<Operation> {
@@ -131,6 +141,8 @@ pub struct Killer {
     form: Form,
     state: State,
     random: Random,
+    /// The call at which the last of those died that were to die at one.
+    call: u64,
     /// Counts so far.
     pub figures: Figures,
 }
@@ -147,7 +159,15 @@ impl Killer {
         (0..3).for_each(|slot| state.create(slot));
         let random = Random::new(seed);
         let program = program.to_owned();
-        Ok(Self { program, directory, form, state, random, figures: Figures::default() })
+        Ok(Self { program, directory, form, state, random, call: 0, figures: Figures::default() })
+    }
+
+    /// The call at which the next child is to die: the first ones one by one, later ones in steps,
+    /// since there are many of them.
+    fn next_call(&mut self) -> u64 {
+        // So wide that a third of the rounds of a run goes as far as all of them.
+        self.call += 1 + self.random.below(1 + self.call / 4);
+        self.call
     }
 
     fn spawn(&self, seed: u64, dies_at: Option<u64>) -> std::io::Result<Child> {
@@ -235,28 +255,32 @@ impl Killer {
 }
 
 /// Kills until the budget is spent or `kills` are done: half of them at random moments, half at
-/// chosen calls, of which the first ones fall into the creation of the database.
+/// chosen calls, of which the first ones fall into the creation of the database. Stores over each
+/// index, and over both, take turns.
 ///
 /// # Errors
 /// The first loss.
 pub fn campaign(program: &Path, budget: &Budget, kills: u64) -> Check<Figures> {
     let form = Form::find("real disk, threads, values apart");
-    let mut killer = Killer::new(program, budget.seed, form)?;
-    let mut call = 0;
+    let new = |kinds: Kinds| Killer::new(program, budget.seed, kinds.form(&form));
+    let mut killers = Kinds::ALL.into_iter().map(new).collect::<Check<Vec<Killer>>>()?;
+    let count = killers.len() as u64;
     for number in 0..kills {
         if budget.is_spent() {
             break;
         }
-        let name = format!("kill {number} SEED={}", budget.seed);
-        let dies_at = (number % 2 == 1).then(|| {
-            call += 1 + killer.random.below(1 + call / 16);
-            call
-        });
-        if dies_at.is_some() && number % 4 == 1 {
+        let Some(killer) = killers.get_mut((number % count) as usize) else { break };
+        let name = format!("kill {number} SEED={}, form \"{}\"", budget.seed, killer.form.name);
+        // Of one of them the odd rounds; it has one of `count` of the kills.
+        let round = number / count;
+        let dies_at = (round % 2 == 1).then(|| killer.next_call());
+        if dies_at.is_some() && round % 4 == 1 {
             killer.start_over()?;
         }
         guarded(&name, || killer.round(dies_at)).map_err(|v| v.context(name))?;
         budget.count(1);
     }
-    Ok(killer.figures)
+    let mut total = Figures::default();
+    killers.iter().for_each(|killer| total.add(&killer.figures));
+    Ok(total)
 }

@@ -20,6 +20,7 @@ pub mod guards;
 pub mod harness;
 pub mod isolation;
 pub mod kill;
+pub mod kinds;
 pub mod metamorphic;
 pub mod model;
 pub mod operation;

@@ -10,6 +10,7 @@ use cleavedb::sim::{CrashMode, MemoryDisk};
 use crate::crash::{Crasher, Depth, Figures};
 use crate::form::Form;
 use crate::harness::{Budget, guarded};
+use crate::kinds::Kinds;
 use crate::model::State;
 use crate::operation::{Change, Edge, Operation, Payload, Span};
 use crate::random::mix;
@@ -85,8 +86,16 @@ pub struct Swept {
     pub figures: Figures,
     /// Sequences run.
     pub sequences: u64,
+    /// The same, once for each store that they were run over.
+    pub runs: u64,
     /// Sequences there are.
     pub of: u64,
+}
+
+/// Whether a sequence is run over these indexes: shorter ones over all of them, of the longest a
+/// third over each, another third with the next seed.
+fn is_run_over(kinds: Kinds, length: u32, number: u64, seed: u64) -> bool {
+    length < LENGTH_MAX || kinds == Kinds::in_turn(number.wrapping_add(seed))
 }
 
 /// Runs all sequences, the short ones first, until the budget is spent. What is left out when
@@ -95,11 +104,14 @@ pub struct Swept {
 /// # Errors
 /// The first crash state that breaks a promise, with its sequence.
 pub fn sweep(budget: &Budget, form: &Form) -> Check<Swept> {
-    let (image, state) = beginning(form)?;
-    let mut crasher = Crasher::new(form.clone(), Depth::FLAT, budget.seed);
+    let store = |kinds: Kinds| -> Check<_> {
+        let form = kinds.form(form);
+        let (image, state) = beginning(&form)?;
+        Ok((kinds, image, state, Crasher::new(form, Depth::FLAT, budget.seed)))
+    };
+    let mut stores = Kinds::ALL.into_iter().map(store).collect::<Check<Vec<_>>>()?;
     let letters = alphabet(0).len() as u64;
     let mut swept = Swept::default();
-    let mut counted = 0;
     for length in 1..=LENGTH_MAX {
         let count = letters.pow(length);
         swept.of += count;
@@ -112,14 +124,21 @@ pub fn sweep(budget: &Budget, form: &Form) -> Check<Swept> {
             let number = (step.wrapping_mul(mix(budget.seed) | 1) ^ step) % count;
             let number = if budget.seed == 1 { step } else { number };
             let Some(list) = sequence(length, number) else { continue };
-            let name = format!("sequence {length}/{number} SEED={}", budget.seed);
-            guarded(&name, || crasher.run_from(&image, state.clone(), &list))
-                .map_err(|v| v.context(format!("{name} {list:?}")))?;
+            for (kinds, image, state, crasher) in &mut stores {
+                if !is_run_over(*kinds, length, number, budget.seed) {
+                    continue;
+                }
+                let seed = budget.seed;
+                let name = format!("{}: sequence {length}/{number} SEED={seed}", kinds.name());
+                let counted = crasher.figures.states;
+                guarded(&name, || crasher.run_from(image, state.clone(), &list))
+                    .map_err(|v| v.context(format!("{name} {list:?}")))?;
+                swept.runs += 1;
+                budget.count(crasher.figures.states - counted);
+            }
             swept.sequences += 1;
-            budget.count(crasher.figures.states - counted);
-            counted = crasher.figures.states;
         }
     }
-    swept.figures = crasher.figures.clone();
+    stores.iter().for_each(|(.., crasher)| swept.figures.add(&crasher.figures));
     Ok(swept)
 }

@@ -19,13 +19,22 @@ pub struct Store {
     keyspaces: Vec<Option<Keyspace>>,
 }
 
+/// The index of a slot's keyspace under a form.
+#[must_use]
+pub fn index_of(form: &Form, slot: u8) -> IndexKind {
+    match form.odd_index {
+        // The last slot keeps the naive index, so that all kinds live in one database.
+        _ if slot == SLOTS - 1 && form.mixed => IndexKind::Naive,
+        Some(index) if slot % 2 == 1 => index,
+        _ => form.index,
+    }
+}
+
 /// How a slot's keyspace is created under a form.
 #[must_use]
 pub fn keyspace_options(form: &Form, slot: u8) -> KeyspaceOptions {
-    // The last slot keeps the naive index, so that both kinds live in one database.
-    let index = if slot == SLOTS - 1 && form.mixed { IndexKind::Naive } else { form.index };
     let mut options = KeyspaceOptions::new()
-        .index(index)
+        .index(index_of(form, slot))
         .separate_at(form.separate_at)
         .value_compression(form.value_compression);
     if let Some(operator) = slot_operator(slot) {
