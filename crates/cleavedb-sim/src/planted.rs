@@ -13,7 +13,7 @@ use crate::form::Form;
 use crate::generator::{Generator, Profile};
 use crate::harness::{Budget, guarded};
 use crate::session::Check;
-use crate::{damage, faults, isolation, metamorphic, small, sources};
+use crate::{damage, faults, full, isolation, metamorphic, small, sources};
 
 /// A family of checks and how it is run against a planted bug.
 pub struct Catcher {
@@ -28,14 +28,19 @@ pub const CATCHERS: [Catcher; 6] = [
     Catcher { name: "model", check: model },
     Catcher { name: "crash", check: crash },
     Catcher { name: "small", check: |budget, _| small::sweep(budget, &Form::base()).map(|_| ()) },
-    Catcher { name: "faults", check: |budget, _| faults::campaign(budget, 12, 1).map(|_| ()) },
+    Catcher { name: "faults", check: faults },
     Catcher { name: "damage", check: |budget, _| damage::campaign(budget, 40, 2).map(|_| ()) },
     Catcher { name: "isolation", check: |budget, _| isolation::run(budget.seed, 300).map(|_| ()) },
 ];
 
 /// The one family of forms that has what a bug is about, as its name begins; by the forms' names.
-const ABOUT: [(&str, &str); 4] =
-    [("map_", "wayfinder"), ("locat", "unified"), ("bucket_", "buckets"), ("reloc", "novkv")];
+const ABOUT: [(&str, &str); 5] = [
+    ("map_", "wayfinder"),
+    ("locat", "unified"),
+    ("bucket_", "buckets"),
+    ("reloc", "novkv"),
+    ("flex_", "flex"),
+];
 
 /// The simulated forms, or those that a bug can show under.
 fn forms(bug: &str) -> Vec<Form> {
@@ -80,6 +85,22 @@ fn crash(budget: &Budget, bug: &str) -> Check {
         let list = Generator::list(seed, Profile::crash(40));
         let depth = Depth { calls_one_in: 3, ..Depth::FULL };
         guarded("planted", || Crasher::new(form, depth, seed).run(&list))?;
+    }
+    Ok(())
+}
+
+fn faults(budget: &Budget, bug: &str) -> Check {
+    let (all, forms) = (Form::simulated().len(), forms(bug));
+    if forms.len() == all {
+        return faults::campaign(budget, 12, 1).map(|_| ());
+    }
+    for number in 0.. {
+        if budget.is_spent() {
+            break;
+        }
+        let (seed, form) = (budget.seed_of(number), &forms[number as usize % forms.len()]);
+        guarded("planted", || full::sweep(form, seed))?;
+        faults::sweep(form, seed, 12, budget)?;
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ use crate::base::error::{Error, Result};
 use crate::base::marks::mark;
 use crate::base::merge_operator::SharedOperator;
 use crate::base::merging::MergingCursor;
+use crate::base::planted::planted;
 use crate::base::sync::atomic::AtomicBool;
 use crate::base::sync::{Arc, Mutex};
 use crate::base::tombstone::Fragments;
@@ -242,6 +243,10 @@ impl Applier<'_> {
     /// Looks at an interval with nothing to bring in.
     pub(super) fn tidy(&mut self, anchor: &[u8]) -> Result<()> {
         self.editor.seek(anchor)?;
+        let has_tail = self.editor.current().is_some_and(|(interval, _)| interval.tail > 0);
+        if has_tail && planted!("flex_range_delete_skips_tail") {
+            return Ok(());
+        }
         let end = self.editor.bound().cloned();
         let nothing = Box::new(MergingCursor::new(Vec::new()));
         self.rewrite(nothing, &Portion::default(), end.as_deref())

@@ -53,7 +53,8 @@ impl FlexSizes {
     };
 
     /// Those of a database with these widths: where blocks of tables are tiny, so is everything
-    /// here, but for the nodes of the tree, which stay what they were when the tree was made.
+    /// here. Nodes of the tree have to stay what they were when it was made, so that all tiny ones
+    /// are alike.
     pub(crate) fn of(widths: &Widths) -> Self {
         let block_bytes = widths.block_bytes as u64;
         if block_bytes >= USUAL_BLOCK_BYTES {
@@ -80,7 +81,7 @@ impl FlexSizes {
                 log_bytes_max: widths.table_bytes * 2,
                 garbage_percent_max: SpaceLimits::USUAL.garbage_percent_max,
             },
-            tree: TreeWidths::USUAL,
+            tree: TreeWidths { leaf_extents_max: 6, children_max: 4, ..TreeWidths::USUAL },
             pages: FileLimits { bytes_min: widths.table_bytes, bytes_max: 4 * widths.table_bytes },
         }
     }

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use crate::base::error::Result;
 use crate::base::marks::mark;
+use crate::base::planted::planted;
 use crate::index::flex::intervals::anchors::{Interval, Mark, separator};
 use crate::index::flex::intervals::editor::Editor;
 use crate::index::flex::intervals::run::RunBuilder;
@@ -57,7 +58,11 @@ impl Pieces {
 
     fn write_one(&mut self, editor: &mut Editor<'_>, records: Range<usize>) -> Result<()> {
         let bytes = self.pending.bytes_of(&records);
-        let key = self.key(records.start).unwrap_or_default();
+        let from = match planted!("flex_split_loses_boundary") {
+            true => (records.start + 1).min(records.end - 1),
+            false => records.start,
+        };
+        let key = self.key(from).unwrap_or_default();
         let anchor = self.last_key.as_ref().map_or(key.into(), |last| separator(last, key));
         let (stamp, owner) = (editor.stamp(), editor.owner());
         let tag = Mark::Interval(0).tag();

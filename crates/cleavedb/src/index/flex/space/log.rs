@@ -17,6 +17,7 @@ use crate::base::codec::{Reader, put_varint};
 use crate::base::entry::FileId;
 use crate::base::error::{Error, Result};
 use crate::base::names::{FILE_ID_MAX, FileKind, file_name};
+use crate::base::planted::planted;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::index::flex::space::SpaceContext;
@@ -153,7 +154,7 @@ impl Log {
     /// Takes back what was appended since then: it goes on in a new file behind the part that
     /// counts.
     pub(super) fn withdraw(&mut self, position: Position) {
-        if position.group != self.group {
+        if position.group != self.group && !planted!("flex_withdrawn_group_stays_in_log") {
             self.writer = None;
             self.files.truncate(position.files);
             (self.before, self.group) = (position.before, position.group);
@@ -177,7 +178,9 @@ impl Log {
             self.writer = Some(writer);
             return Err(error.into_error());
         }
-        if let Err(error) = writer.sync() {
+        if !planted!("flex_log_not_synced")
+            && let Err(error) = writer.sync()
+        {
             self.is_broken = true;
             return Err(error);
         }

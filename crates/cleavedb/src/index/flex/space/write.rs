@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use crate::base::entry::FileId;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::names::FileKind;
+use crate::base::planted::planted;
 use crate::base::sync::Arc;
 use crate::index::flex::space::log::Log;
 use crate::index::flex::space::segment::writer::SegmentWriter;
@@ -189,7 +191,9 @@ impl Space {
         let open: Vec<FileId> = writers.map(|writer| writer.segment().id()).collect();
         self.segments.retain(|id, state| {
             let is_needed = state.live_bytes > 0 || open.contains(id);
-            if !is_needed {
+            if !is_needed && planted!("flex_segment_removed_under_view") {
+                self.context.obsolete.push(FileKind::FlexSegment, *id);
+            } else if !is_needed {
                 state.segment.doom();
             }
             is_needed
