@@ -78,9 +78,11 @@ impl Kinds {
     /// What a form's name says of it, and the name without.
     #[must_use]
     pub fn of_name(name: &str) -> Option<(Self, &str)> {
-        let stripped = |kinds: Self| Some((kinds, name.strip_prefix(kinds.name())?));
-        let (kinds, rest) = Self::ALL.into_iter().find_map(stripped)?;
-        Some((kinds, rest.strip_prefix(": ")?))
+        let stripped = |kinds: Self| {
+            let rest = name.strip_prefix(kinds.name())?.strip_prefix(": ")?;
+            Some((kinds, rest))
+        };
+        Self::ALL.into_iter().find_map(stripped)
     }
 }
 

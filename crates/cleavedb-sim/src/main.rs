@@ -225,7 +225,7 @@ fn ci_on_simulated_disk() -> Check {
 
 fn ci_on_real_disk() -> Check {
     report("closing", || family::closing(&until(700)))?;
-    report("isolation", || family::isolation(&until(3), 1000))?;
+    report("isolation", || family::isolation(&until(3), 700))?;
     report("kills", || family::kills(&program()?, &until(300), 300))
 }
 
