@@ -269,8 +269,10 @@ pub(crate) struct FileRecord {
 
 /// Told what `verify` finds.
 pub(crate) trait VerifySink {
-    /// Bytes checked so far in this step.
+    /// Bytes of a file that were read and proved in this step.
     fn checked(&mut self, file: FileId, bytes: u64);
+    /// So many files and entries were read.
+    fn read(&mut self, files: u64, entries: u64);
     /// A finding; verification goes on.
     fn problem(&mut self, error: crate::base::error::Error);
 }

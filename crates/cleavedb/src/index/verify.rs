@@ -13,6 +13,7 @@ pub(crate) fn verify_file(
     sink: &mut dyn VerifySink,
 ) -> Result<()> {
     let reader = context.reader(file)?;
+    sink.read(1, file.meta.entries);
     reader.verify(&mut |event| match event {
         VerifyEvent::Checked(bytes) => sink.checked(file.id(), bytes),
         VerifyEvent::Problem(error) => sink.problem(error),

@@ -225,9 +225,15 @@ pub(crate) fn entries_of(view: &dyn IndexView, range: KeyRange) -> Vec<Entry> {
 pub(crate) struct Findings {
     pub(crate) problems: Vec<Error>,
     pub(crate) bytes: u64,
+    pub(crate) files: u64,
+    pub(crate) entries: u64,
 }
 
 impl VerifySink for Findings {
+    fn read(&mut self, files: u64, entries: u64) {
+        self.files += files;
+        self.entries += entries;
+    }
     fn checked(&mut self, _file: FileId, bytes: u64) {
         self.bytes += bytes;
     }

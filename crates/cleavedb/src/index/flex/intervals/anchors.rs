@@ -301,6 +301,11 @@ impl Anchors {
         &self.groups
     }
 
+    /// The groups, and where each begins in the space.
+    pub(super) fn starts(&self) -> impl Iterator<Item = (u64, &Group)> {
+        self.offsets.iter().copied().zip(self.groups.iter().map(|group| &group.group))
+    }
+
     /// Number of the group that a key belongs to; 0 where there is none.
     pub(super) fn group_of(&self, key: &[u8]) -> usize {
         let anchor =

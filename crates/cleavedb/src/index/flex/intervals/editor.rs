@@ -244,7 +244,9 @@ impl<'a> Editor<'a> {
     fn leave(&mut self) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         if !open.is_touched {
-            return self.push(open.group, open.start);
+            // What was begun for an empty index is no group.
+            let is_group = !open.group.intervals.is_empty();
+            return if is_group { self.push(open.group, open.start) } else { Ok(()) };
         }
         self.join_intervals(&mut open)?;
         if open.group.intervals.is_empty() {

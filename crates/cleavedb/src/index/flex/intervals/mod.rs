@@ -34,6 +34,7 @@ pub(crate) mod run;
 mod splices;
 pub(crate) mod state;
 mod tail;
+mod verify;
 mod view;
 
 use std::any::Any;

@@ -22,6 +22,7 @@ mod kept;
 mod model;
 mod quiet;
 mod tails;
+mod verify;
 mod walks;
 mod write_through;
 

@@ -1,14 +1,13 @@
-//! Reading a Flex index as of one change: gets, batched gets, cursors, figures, verification.
+//! Reading a Flex index as of one change: gets, batched gets, cursors, figures.
 //!
 //! Plain values and pins that any thread may read. Invariant: V-1 whatever a view hands out holds
 //! the files that it reads.
 
 use std::sync::Arc as ValueArc;
 
-use crate::base::checksum::key_hash;
 use crate::base::cursor::BoxCursor;
 use crate::base::entry::{FileId, Seq};
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::lookup::Lookup;
 use crate::base::marks::mark;
 use crate::base::names::FileKind;
@@ -21,6 +20,7 @@ use crate::index::flex::intervals::cursor::FlexCursor;
 use crate::index::flex::intervals::gathering::{Gathering, may_have};
 use crate::index::flex::intervals::run::{Run, check_first, offer_in_order};
 use crate::index::flex::intervals::state::{FlexState, Totals};
+use crate::index::flex::intervals::verify;
 use crate::index::flex::space::{Pins, View};
 use crate::index::{
     CursorOptions, FileRecord, IndexSpace, IndexView, KeyLookup, LevelSpace, VerifySink,
@@ -46,7 +46,7 @@ pub(super) struct FlexView {
 
 impl Source {
     /// Reads an interval past the cache, its fragments at once.
-    fn read(&self, found: &Found<'_>, purpose: Purpose) -> Result<ValueArc<Run>> {
+    pub(super) fn read(&self, found: &Found<'_>, purpose: Purpose) -> Result<ValueArc<Run>> {
         let mut read = self.space.read_many(&[found.range()], purpose)?;
         self.decode(found, read.pop().unwrap_or_default())
     }
@@ -190,27 +190,6 @@ impl FlexView {
         }
         Ok(())
     }
-
-    /// Checks the intervals, each with all that is in it.
-    fn verify_intervals(&self, sink: &mut dyn VerifySink) -> Totals {
-        let mut totals = Totals::default();
-        let newest = self.state.largest_seq;
-        for found in self.source.anchors.iter() {
-            match self.source.read(&found, Purpose::Verify) {
-                Ok(run) => {
-                    totals.change(run.totals(), Totals::default());
-                    if run.iter().any(|record| record.seq > newest) {
-                        sink.problem(Error::corruption("an interval is newer than its index"));
-                    }
-                    if run.iter().any(|record| found.interval.lacks(key_hash(record.key))) {
-                        sink.problem(Error::corruption("a filter denies what its interval holds"));
-                    }
-                }
-                Err(error) => sink.problem(error),
-            }
-        }
-        totals
-    }
 }
 
 impl IndexView for FlexView {
@@ -342,21 +321,6 @@ impl IndexView for FlexView {
     }
 
     fn verify(&self, sink: &mut dyn VerifySink) {
-        if let Err(error) = self.source.space.tree().check() {
-            sink.problem(error);
-        }
-        if self.source.anchors.last().map_or(self.tombstone_bytes, |last| last.range().end)
-            != self.source.space.tree().length()
-        {
-            sink.problem(Error::corruption("a space that is longer than its intervals"));
-        }
-        let totals = self.verify_intervals(sink);
-        if totals != self.state.totals {
-            let message = format!("{totals:?}, the section says {:?}", self.state.totals);
-            sink.problem(Error::corruption(message));
-        }
-        for (_, id, bytes) in &self.pins.files {
-            sink.checked(*id, *bytes);
-        }
+        verify::verify(self, sink);
     }
 }

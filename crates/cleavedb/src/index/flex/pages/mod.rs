@@ -22,6 +22,7 @@ pub(crate) mod file;
 pub(crate) mod files;
 pub(crate) mod format;
 mod read;
+mod verify;
 mod write;
 
 use std::collections::HashMap;
@@ -40,6 +41,7 @@ use crate::index::flex::tree::Tree;
 use crate::index::flex::tree::parts::{Part, Trace};
 use crate::io::Io;
 
+pub(crate) use verify::verify;
 pub(crate) use write::Draft;
 
 /// What pages are given to work with.

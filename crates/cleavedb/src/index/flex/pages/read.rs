@@ -3,6 +3,8 @@
 //! Nothing is believed that is not proved: pages by their checksums, where they stand and what
 //! names them; the tree by looking at all of it. No page is read twice, and no more bytes than the
 //! files have, whatever a hostile root says.
+//!
+//! Verification reads the same pages node by node and holds none of them (`verify`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -38,13 +40,15 @@ struct Source {
     end: u64,
 }
 
-struct Loader<'a> {
+pub(super) struct Loader<'a> {
     context: &'a Arc<PageContext>,
     purpose: Purpose,
     /// Number of the checkpoint.
     number: u64,
     sources: BTreeMap<FileId, Source>,
-    files: PageFiles,
+    /// Files that could not be opened: what is in them is not told of page by page.
+    lost: HashSet<FileId>,
+    pub(super) files: PageFiles,
     /// Pages that something has named.
     named: HashSet<(FileId, u64)>,
 }
@@ -85,51 +89,89 @@ fn load(
     root: PageAddress,
     purpose: Purpose,
 ) -> Result<(PageFiles, Published, Tree)> {
-    let file = PageFile::new(context, root.file);
-    file.keep();
-    let (disk_file, _) = file.open(root.end(), purpose)?;
-    let mut bytes = vec![0; root.bytes as usize];
-    let read = disk_file.read_exact_at(&mut bytes, root.offset);
-    context.io.meter.read(purpose, root.bytes.into());
-    read.map_err(|e| file.unread(e, root.offset))?;
-    let proved = Page::open(&bytes, &context.owner, &root).and_then(|page| {
-        let decoded = RootPage::decode(&page)?;
-        if page.header.checkpoint > CHECKPOINT_MAX {
-            return Err(Error::corruption("a checkpoint after which there is no number left"));
-        }
-        Ok((page.header.checkpoint, decoded))
-    });
-    let (number, stated) = proved.map_err(|e| file.damaged(root.offset, e))?;
-    let mut loader = Loader {
-        context,
-        purpose,
-        number,
-        sources: BTreeMap::new(),
-        files: PageFiles::default(),
-        named: HashSet::new(),
-    };
-    let loaded = loader.open_files(&stated, &root).and_then(|()| loader.tree(&stated));
+    let (mut loader, file, stated) = Loader::of_root(context, root, purpose)?;
+    let mut wrong = Vec::new();
+    loader.open_files(&stated, &root, &mut |error| wrong.push(error));
+    let opened = wrong.into_iter().next().map_or(Ok(()), Err);
+    let loaded = opened.and_then(|()| loader.tree(&stated));
     let (tree, nodes) = loaded.map_err(|e| file.damaged(root.offset, e))?;
     loader.files.born(&root);
-    let (attached, top) = (stated.attached.into(), tree.root().identity());
+    let (number, top) = (loader.number, tree.root().identity());
+    let attached = stated.attached.into();
     Ok((loader.files, Published { number, root, top, nodes, attached }, tree))
 }
 
+impl<'a> Loader<'a> {
+    /// Reads and proves the page of a root, and no other one.
+    pub(super) fn of_root(
+        context: &'a Arc<PageContext>,
+        root: PageAddress,
+        purpose: Purpose,
+    ) -> Result<(Self, Arc<PageFile>, RootPage)> {
+        let file = PageFile::new(context, root.file);
+        file.keep();
+        let (disk_file, _) = file.open(root.end(), purpose)?;
+        let mut bytes = vec![0; root.bytes as usize];
+        let read = disk_file.read_exact_at(&mut bytes, root.offset);
+        context.io.meter.read(purpose, root.bytes.into());
+        read.map_err(|e| file.unread(e, root.offset))?;
+        let proved = Page::open(&bytes, &context.owner, &root).and_then(|page| {
+            let decoded = RootPage::decode(&page)?;
+            if page.header.checkpoint > CHECKPOINT_MAX {
+                let message = "a checkpoint after which there is no number left";
+                return Err(Error::corruption(message));
+            }
+            Ok((page.header.checkpoint, decoded))
+        });
+        let (number, stated) = proved.map_err(|e| file.damaged(root.offset, e))?;
+        let loader = Self {
+            context,
+            purpose,
+            number,
+            sources: BTreeMap::new(),
+            lost: HashSet::new(),
+            files: PageFiles::default(),
+            named: HashSet::new(),
+        };
+        Ok((loader, file, stated))
+    }
+}
+
 impl Loader<'_> {
-    /// Opens the files that a root names.
-    fn open_files(&mut self, stated: &RootPage, root: &PageAddress) -> Result<()> {
+    /// Opens the files that a root names, and tells of each that is not what it should be.
+    pub(super) fn open_files(
+        &mut self,
+        stated: &RootPage,
+        root: &PageAddress,
+        problem: &mut dyn FnMut(Error),
+    ) {
         for line in &stated.files {
             let file = PageFile::new(self.context, line.id);
             file.keep();
-            let (disk_file, bytes) = file.open(line.end, self.purpose)?;
-            // What lies behind the end that the root knows, a torn write or a draft that was given
-            // up, takes room, too.
-            self.files.grown(&file, bytes);
-            self.sources.insert(line.id, Source { file, disk_file, end: line.end });
+            match file.open(line.end, self.purpose) {
+                Ok((disk_file, bytes)) => {
+                    // What lies behind the end that the root knows, a torn write or a draft that
+                    // was given up, takes room, too.
+                    self.files.grown(&file, bytes);
+                    self.sources.insert(line.id, Source { file, disk_file, end: line.end });
+                }
+                Err(error) => {
+                    self.lost.insert(line.id);
+                    problem(error);
+                }
+            }
         }
         let own = stated.files.iter().find(|line| line.id == root.file);
         if own.is_none_or(|line| line.end != root.offset) {
-            return Err(Error::corruption("a root does not know its own file"));
+            problem(Error::corruption("a root does not know its own file"));
+        }
+    }
+
+    /// What is wrong with what the root says of its files, all of whose pages have been met.
+    pub(super) fn check_files(&self, stated: &RootPage) -> Result<()> {
+        let counted = self.files.iter().map(|(id, state)| (id, state.live_bytes));
+        if !stated.files.iter().map(|line| (line.id, line.live_bytes)).eq(counted) {
+            return Err(Error::corruption("a root leads to another tree than it states"));
         }
         Ok(())
     }
@@ -141,7 +183,14 @@ impl Loader<'_> {
         let mut lengths = vec![stated.length];
         for number in 1..=stated.height {
             let wanted = addresses.last().map_or(&[][..], Vec::as_slice);
-            let nodes = self.level(wanted, &lengths, number == stated.height)?;
+            let mut wrong = Vec::new();
+            let nodes = self.level(wanted, &lengths, number == stated.height, &mut |error| {
+                wrong.push(error);
+            });
+            if let Some(error) = wrong.into_iter().next() {
+                return Err(error);
+            }
+            let nodes: Vec<NodePage> = nodes.into_iter().flatten().collect();
             let (mut below, mut below_lengths) = (Vec::new(), Vec::new());
             for node in &nodes {
                 if let NodePage::Inner(children) = node {
@@ -155,42 +204,54 @@ impl Loader<'_> {
         }
         let (root, nodes) = put_together(levels, &addresses)?;
         let tree = Tree::of_root(&root, stated.widths)?;
-        let counted = self.files.iter().map(|(id, state)| (id, state.live_bytes));
-        let is_same = stated.files.iter().map(|line| (line.id, line.live_bytes)).eq(counted);
-        if tree.extents() != stated.extents || !is_same {
+        if tree.extents() != stated.extents {
             return Err(Error::corruption("a root leads to another tree than it states"));
         }
+        self.check_files(stated)?;
         Ok((tree, nodes))
     }
 
-    /// Reads the pages of a level, given in the order of the space.
-    fn level(
+    /// Reads the pages of a level, given in the order of the space. Those that are not what they
+    /// should be are missing, and told of.
+    pub(super) fn level(
         &mut self,
         addresses: &[PageAddress],
         lengths: &[u64],
         is_last: bool,
-    ) -> Result<Vec<NodePage>> {
-        for address in addresses {
-            self.admit(address)?;
+        problem: &mut dyn FnMut(Error),
+    ) -> Vec<Option<NodePage>> {
+        let mut wanted = Vec::with_capacity(addresses.len());
+        for (number, address) in addresses.iter().enumerate() {
+            match self.admit(address) {
+                Ok(()) => wanted.push((number, address)),
+                Err(_) if self.lost.contains(&address.file) => {}
+                Err(error) => problem(error),
+            }
         }
         let mut nodes: Vec<Option<NodePage>> = vec![None; addresses.len()];
-        for batch in runs(addresses).chunks(RUNS_MAX) {
-            for (run, bytes) in batch.iter().zip(self.read(batch)?) {
+        for batch in runs(wanted).chunks(RUNS_MAX) {
+            for (run, read) in batch.iter().zip(self.read(batch)) {
+                let bytes = match read {
+                    Ok(bytes) => bytes,
+                    Err(error) => {
+                        problem(error);
+                        continue;
+                    }
+                };
                 for number in &run.members {
-                    let (Some(address), Some(length)) =
-                        (addresses.get(*number), lengths.get(*number))
+                    let (Some(address), Some(length), Some(place)) =
+                        (addresses.get(*number), lengths.get(*number), nodes.get_mut(*number))
                     else {
                         continue;
                     };
-                    let node = self.node(address, *length, is_last, run.start, &bytes);
-                    let node = node.map_err(|e| self.damaged(address, e))?;
-                    if let Some(place) = nodes.get_mut(*number) {
-                        *place = Some(node);
+                    match self.node(address, *length, is_last, run.start, &bytes) {
+                        Ok(node) => *place = Some(node),
+                        Err(error) => problem(self.damaged(address, error)),
                     }
                 }
             }
         }
-        Ok(nodes.into_iter().flatten().collect())
+        nodes
     }
 
     /// Takes a page into account before it is read.
@@ -213,7 +274,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn damaged(&self, address: &PageAddress, error: Error) -> Error {
+    pub(super) fn damaged(&self, address: &PageAddress, error: Error) -> Error {
         match self.sources.get(&address.file) {
             Some(source) => source.file.damaged(address.offset, error),
             None => error,
@@ -221,7 +282,7 @@ impl Loader<'_> {
     }
 
     /// Reads runs of pages.
-    fn read(&self, runs: &[PageRun]) -> Result<Vec<Vec<u8>>> {
+    fn read(&self, runs: &[PageRun]) -> Vec<Result<Vec<u8>>> {
         let mut reads = Vec::with_capacity(runs.len());
         for run in runs {
             let Some(source) = self.sources.get(&run.file) else { continue };
@@ -265,8 +326,7 @@ impl Loader<'_> {
 }
 
 /// Pages as they lie on disk, near ones joined.
-fn runs(addresses: &[PageAddress]) -> Vec<PageRun> {
-    let mut order: Vec<(usize, &PageAddress)> = addresses.iter().enumerate().collect();
+fn runs(mut order: Vec<(usize, &PageAddress)>) -> Vec<PageRun> {
     order.sort_unstable_by_key(|(_, address)| (address.file, address.offset));
     let mut runs: Vec<PageRun> = Vec::new();
     for (number, address) in order {

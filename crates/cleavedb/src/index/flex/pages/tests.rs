@@ -8,6 +8,7 @@ use crate::base::error::ErrorKind;
 use crate::base::names::{FileKind, file_name};
 use crate::index::flex::tree::TreeWidths;
 use crate::index::flex::tree::extent::{Extent, Placed, Tag};
+use crate::index::testing::world::Findings;
 use crate::io::memory_disk::MemoryDisk;
 use crate::io::seeded::Seeded;
 use crate::io::{Io, Purpose};
@@ -44,6 +45,13 @@ fn context(disk: &MemoryDisk, limits: FileLimits) -> Arc<PageContext> {
 
 fn path(id: u64) -> PathBuf {
     Path::new(DIR).join(file_name(FileKind::FlexPages, FileId(id)))
+}
+
+/// What a walk over a checkpoint finds.
+fn verified(disk: &MemoryDisk, root: PageAddress) -> Findings {
+    let mut findings = Findings::default();
+    verify(&context_over(io(disk), SHORT, 1 << 40), root, &mut findings);
+    findings
 }
 
 fn tag(number: u16) -> Option<Tag> {

@@ -10,6 +10,7 @@
 //! after the checkpoint on. LL-2 no byte below an end that was named is written again.
 
 pub(crate) mod dump;
+mod verify;
 
 use std::path::PathBuf;
 
@@ -26,6 +27,8 @@ use crate::io::Purpose;
 use crate::log::format::{FRAME_HEADER_BYTES, FrameRef, Sealed};
 use crate::log::reader::{ReadOptions, SegmentReader};
 use crate::log::writer::{SegmentSpec, SegmentWriter};
+
+pub(super) use verify::verify;
 
 /// How far a log counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,19 +233,7 @@ impl Log {
         loop {
             let file = LogFile::new(context, next);
             file.keep();
-            let options = ReadOptions {
-                kind: FileKind::FlexLog,
-                id: next,
-                uuid: context.owner.uuid,
-                sealed: None,
-                contiguous: true,
-                purpose: Purpose::Recovery,
-            };
-            let reader = SegmentReader::open(&context.io, &file.path(), options)?;
-            let Some(predecessor) = reader.header().map(|header| header.predecessor) else {
-                let error = Error::corruption("a log's file without a header");
-                return Err(error.in_file(&file.path()));
-            };
+            let (reader, predecessor) = open(context, &file, Purpose::Recovery)?;
             chain.push((reader, file, bytes, sealed));
             // Each names an older one: this comes to an end.
             let Some(before) = predecessor else { break };
@@ -250,7 +241,8 @@ impl Log {
         }
         let mut log = Self::new(context, group);
         for (mut reader, file, bytes, sealed) in chain.into_iter().rev() {
-            log.read_file(&mut reader, &file, bytes, redo).map_err(|e| e.in_file(&file.path()))?;
+            log.group = read_file(&mut reader, log.group, bytes, redo)
+                .map_err(|e| e.in_file(&file.path()))?;
             let good = reader.good_part().sealed;
             if sealed.is_some_and(|sealed| sealed != good) {
                 let error = Error::corruption("a log's file is not the one that was gone on from");
@@ -266,36 +258,56 @@ impl Log {
         }
         Ok(log)
     }
+}
 
-    /// Reads one file up to where it counts.
-    fn read_file(
-        &mut self,
-        reader: &mut SegmentReader,
-        file: &LogFile,
-        end: u64,
-        redo: &mut dyn FnMut(&Record) -> Result<()>,
-    ) -> Result<()> {
-        let damaged = |at: u64, what: &str| Error::corruption(what.to_owned()).at_offset(at);
-        while reader.good_part().sealed.bytes < end {
-            let at = reader.good_part().sealed.bytes;
-            let Some(frame) = reader.next_frame()? else {
-                let what = "a log ends before what was committed";
-                return Err(damaged(at, what).in_file(&file.path()));
-            };
-            if frame.header.base_seq != self.group + 1 || frame.header.count != 1 {
-                return Err(damaged(frame.offset, "a group of a log is missing"));
-            }
-            let mut records = Reader::new(frame.payload);
-            while !records.is_empty() {
-                let record_at = FRAME_HEADER_BYTES + frame.payload.len() - records.rest().len();
-                let done = Record::decode(&mut records).and_then(|record| redo(&record));
-                done.map_err(|error| error.at_offset(frame.offset + record_at as u64))?;
-            }
-            self.group += 1;
+/// Opens a file of a log; returns the one that it goes on from, too.
+fn open(
+    context: &SpaceContext,
+    file: &LogFile,
+    purpose: Purpose,
+) -> Result<(SegmentReader, Option<Sealed>)> {
+    let options = ReadOptions {
+        kind: FileKind::FlexLog,
+        id: file.id,
+        uuid: context.owner.uuid,
+        sealed: None,
+        contiguous: true,
+        purpose,
+    };
+    let reader = SegmentReader::open(&context.io, &file.path(), options)?;
+    let Some(predecessor) = reader.header().map(|header| header.predecessor) else {
+        let error = Error::corruption("a log's file without a header");
+        return Err(error.in_file(&file.path()));
+    };
+    Ok((reader, predecessor))
+}
+
+/// Reads one file of a log up to where it counts, behind a group; returns the last one.
+fn read_file(
+    reader: &mut SegmentReader,
+    mut group: u64,
+    end: u64,
+    redo: &mut dyn FnMut(&Record) -> Result<()>,
+) -> Result<u64> {
+    let damaged = |at: u64, what: &str| Error::corruption(what.to_owned()).at_offset(at);
+    while reader.good_part().sealed.bytes < end {
+        let at = reader.good_part().sealed.bytes;
+        let Some(frame) = reader.next_frame()? else {
+            return Err(damaged(at, "a log ends before what was committed"));
+        };
+        if frame.header.base_seq != group + 1 || frame.header.count != 1 {
+            return Err(damaged(frame.offset, "a group of a log is missing"));
         }
-        if reader.good_part().sealed.bytes != end {
-            return Err(damaged(end, "a log counts up to the middle of a group"));
+        let mut records = Reader::new(frame.payload);
+        while !records.is_empty() {
+            let record_at = FRAME_HEADER_BYTES + frame.payload.len() - records.rest().len();
+            let done = Record::decode(&mut records).and_then(|record| redo(&record));
+            done.map_err(|error| error.at_offset(frame.offset + record_at as u64))?;
         }
-        Ok(())
+        group += 1;
     }
+    if reader.good_part().sealed.bytes != end {
+        return Err(damaged(end, "a log counts up to the middle of a group"));
+    }
+    Ok(group)
 }

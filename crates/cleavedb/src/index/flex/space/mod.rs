@@ -33,6 +33,7 @@ mod pieces;
 pub(crate) mod reclaim;
 pub(crate) mod record;
 pub(crate) mod segment;
+mod verify;
 mod view;
 mod write;
 
@@ -182,8 +183,12 @@ pub(crate) struct Pins {
     pub(crate) files: Vec<(FileKind, FileId, u64)>,
     /// Bytes of memory for what the writer knows of the pages.
     pub(crate) memory_bytes: usize,
+    context: Arc<SpaceContext>,
+    /// What the writer counts as live in each segment.
+    live_bytes: Vec<(FileId, u64)>,
     _pages: Vec<Arc<PageFile>>,
-    _logs: Vec<Arc<LogFile>>,
+    /// Oldest first.
+    logs: Vec<Arc<LogFile>>,
 }
 
 /// A state that is durable and that nothing names yet.
@@ -315,8 +320,15 @@ impl Space {
         let log =
             |(number, file): (usize, &Arc<LogFile>)| (FileKind::FlexLog, file.id(), bytes(number));
         files.extend(logs.iter().enumerate().map(log));
-        let memory_bytes = self.pages.memory_bytes();
-        Pins { files, memory_bytes, _pages: self.pages.pins(), _logs: logs.to_vec() }
+        let live = self.segments.iter().map(|(id, state)| (*id, state.live_bytes));
+        Pins {
+            files,
+            memory_bytes: self.pages.memory_bytes(),
+            context: Arc::clone(&self.context),
+            live_bytes: live.collect(),
+            _pages: self.pages.pins(),
+            logs: logs.to_vec(),
+        }
     }
 
     /// What the space is as of the last group, for readers.

@@ -116,6 +116,17 @@ impl Record {
         Ok(self)
     }
 
+    /// By how many bytes the space is longer behind it.
+    pub(crate) fn growth(&self) -> i64 {
+        match self {
+            Self::Update { removed, extents, .. } => {
+                let come = extents.iter().map(|extent| i64::from(extent.length)).sum::<i64>();
+                come.saturating_sub_unsigned(*removed)
+            }
+            Self::Tag { .. } | Self::Moved { .. } => 0,
+        }
+    }
+
     /// Does it to a tree.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use crate::base::error::ErrorKind;
 use crate::base::names::{FileKind, file_name};
 use crate::index::flex::pages::files::FileLimits;
 use crate::index::flex::tree::extent::Tag;
+use crate::index::testing::world::Findings;
 use crate::io::Purpose;
 use crate::io::memory_disk::MemoryDisk;
 use crate::log::testing::{DIR, UUID, disk, io};

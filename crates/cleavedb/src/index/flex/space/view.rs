@@ -19,7 +19,7 @@ use crate::io::Purpose;
 #[derive(Clone)]
 pub(crate) struct View {
     tree: Tree,
-    segments: Arc<Segments>,
+    pub(super) segments: Arc<Segments>,
 }
 
 impl View {

@@ -1,10 +1,12 @@
-//! Every invariant of a tree, looked at: for tests, and for whoever has read one from disk.
+//! Every invariant of a tree, looked at: for tests, and for whoever has read one from disk, as a
+//! whole or node by node.
 
 use crate::base::error::{Error, Result};
 use crate::index::flex::tree::Tree;
 use crate::index::flex::tree::extent::{Extent, LENGTH_MAX};
 use crate::index::flex::tree::leaf::Leaf;
 use crate::index::flex::tree::node::{Inner, Node, TreeWidths};
+use crate::index::flex::tree::parts::Part;
 
 /// What a tree is made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +23,8 @@ pub(crate) struct Shape {
     pub(crate) tagged: u64,
 }
 
-struct Checker<'a> {
+/// Looks at nodes in the order of the space.
+pub(crate) struct Checker<'a> {
     widths: &'a TreeWidths,
     shape: Shape,
     last: Option<Extent>,
@@ -30,7 +33,7 @@ struct Checker<'a> {
 impl Tree {
     /// Looks at all of it; an error names the first invariant that does not hold.
     pub(crate) fn check(&self) -> Result<Shape> {
-        let mut checker = Checker { widths: &self.widths, shape: Shape::default(), last: None };
+        let mut checker = Checker::new(&self.widths);
         let length = checker.node(&self.root, 1)?;
         let shape = checker.shape;
         if shape.extents != self.extents {
@@ -47,7 +50,37 @@ fn broken<T>(invariant: &str, what: impl Into<String>) -> Result<T> {
     Err(Error::corruption(format!("tree of extents, {invariant}: {}", what.into())))
 }
 
-impl Checker<'_> {
+impl<'a> Checker<'a> {
+    /// Nothing looked at.
+    pub(crate) fn new(widths: &'a TreeWidths) -> Self {
+        Self { widths, shape: Shape::default(), last: None }
+    }
+
+    /// What it has seen.
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Looks at a leaf of a tree that is nowhere as a whole, at its depth, the root's being 1.
+    pub(crate) fn lone_leaf(&mut self, part: &Part, depth: usize) -> Result<()> {
+        self.node(part.node(), depth).map(drop)
+    }
+
+    /// Looks at how many children an inner node of such a tree has.
+    pub(crate) fn lone_inner(&mut self, children: usize, depth: usize) -> Result<()> {
+        self.shape.inner_nodes += 1;
+        let min = if depth > 1 { self.widths.children_min().max(2) } else { 2 };
+        if children < min || children > self.widths.children_max {
+            return broken("N-3", format!("{children} children at depth {depth}"));
+        }
+        Ok(())
+    }
+
+    /// What comes next is missing: what is behind it is not compared with what is before it.
+    pub(crate) fn pass_over(&mut self) {
+        self.last = None;
+    }
+
     /// Returns the length that its extents add up to.
     fn node(&mut self, node: &Node, depth: usize) -> Result<u64> {
         if depth > 1 && node.is_underfull(self.widths) {

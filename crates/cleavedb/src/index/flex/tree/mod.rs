@@ -11,7 +11,7 @@
 //! go on ([`extent`]). Invariants: those of leaves (L-1, L-2) and nodes (N-1 to N-4), which
 //! [`Tree::check`] looks at.
 
-mod check;
+pub(crate) mod check;
 mod edit;
 pub(crate) mod extent;
 mod leaf;

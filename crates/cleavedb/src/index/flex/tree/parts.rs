@@ -40,6 +40,11 @@ impl Part {
         Trace(Arc::downgrade(&self.0))
     }
 
+    /// The node.
+    pub(super) fn node(&self) -> &Node {
+        &self.0
+    }
+
     /// What tells this node from all others that are held at the same time.
     pub(crate) fn identity(&self) -> usize {
         Arc::as_ptr(&self.0).addr()

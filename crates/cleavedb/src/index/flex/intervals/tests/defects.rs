@@ -69,6 +69,10 @@ fn an_interval_stays_when_its_first_key_goes() {
     verify(&*index.view());
     assert!(entries_of(&*index.view(), KeyRange::default()).is_empty());
     assert_eq!(index.shared.current().source.space.tree().length(), 0);
+    // Deletes of what is not there, of which nothing is kept, leave it empty.
+    flush(&index, vec![delete("none", 9000)], vec![]);
+    assert!(index.shared.current().source.anchors.groups().is_empty());
+    verify(&*index.view());
 }
 
 /// A length of zero for a value was a delete, and large pairs were refused.

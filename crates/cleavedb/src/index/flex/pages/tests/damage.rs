@@ -1,5 +1,7 @@
 //! Flips, cuts and missing files: an error that names file and offset, or the right tree.
 
+use std::collections::HashSet;
+
 use super::*;
 
 /// A store of two files with some garbage.
@@ -34,6 +36,7 @@ fn any_flip_is_found_or_lies_in_garbage() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1 << (at % 8);
             disk.replace(&path, damaged).unwrap();
+            let problems = verified(&disk, root).problems;
             match open(&disk, root) {
                 Err(error) => {
                     assert!(
@@ -42,10 +45,13 @@ fn any_flip_is_found_or_lies_in_garbage() {
                     );
                     assert_eq!(error.file(), Some(path.as_path()), "byte {at}: {error}");
                     assert!(error.offset().is_some(), "byte {at}: {error}");
+                    let first = problems.first().map(|problem| (problem.file(), problem.offset()));
+                    assert_eq!(first, Some((error.file(), error.offset())), "byte {at}");
                     found += 1;
                 }
                 Ok(store) => {
                     assert_eq!(all(store.tree().unwrap()), expected, "byte {at}");
+                    assert!(problems.is_empty(), "byte {at}: {problems:?}");
                     unharmed += 1;
                 }
             }
@@ -100,6 +106,47 @@ fn another_root_is_not_taken_for_this_one() {
         };
         assert!(PageStore::open(&Arc::new(theirs), root, Purpose::Recovery).is_err());
     }
+}
+
+/// What is wrong with one page or file does not hide what is wrong with the others.
+#[test]
+fn verify_goes_on_behind_what_is_damaged() {
+    let (disk, root, _) = some_store();
+    let whole = verified(&disk, root);
+    assert!(whole.problems.is_empty(), "{:?}", whole.problems);
+    let opened = open(&disk, root).unwrap();
+    let live = opened.files().live_bytes();
+    let files = opened.files().iter().count() as u64;
+    assert_eq!((whole.files, whole.bytes), (files, live + files * format::HEADER_BYTES));
+    // The leaves of the first and of the last extents: on either side of the tree.
+    let leaves: Vec<PageAddress> = opened
+        .published
+        .as_ref()
+        .unwrap()
+        .nodes
+        .values()
+        .filter(|node| node.children.is_empty())
+        .map(|node| node.page)
+        .collect();
+    assert!(leaves.len() > 5, "{}", leaves.len());
+    for leaf in &leaves {
+        let path = path(leaf.file.0);
+        let mut bytes = disk.contents(&path);
+        bytes[leaf.offset as usize + 45] ^= 1;
+        disk.replace(&path, bytes).unwrap();
+    }
+    let problems = verified(&disk, root).problems;
+    let place = |problem: &Error| (problem.file().unwrap().to_owned(), problem.offset().unwrap());
+    let found: HashSet<_> = problems.iter().map(place).collect();
+    let wanted = leaves.iter().map(|leaf| (path(leaf.file.0), leaf.offset)).collect();
+    assert_eq!((found, problems.len()), (wanted, leaves.len()));
+    // A file that is gone is one finding, and those in the other are told of still.
+    let other = opened.files().iter().map(|(id, _)| id).find(|id| *id != root.file).unwrap();
+    disk.remove(path(other.0)).unwrap();
+    let problems = verified(&disk, root).problems;
+    let gone: Vec<_> = problems.iter().filter(|it| it.file() == Some(&path(other.0))).collect();
+    assert_eq!(gone.len(), 1, "{problems:?}");
+    assert!(problems.iter().all(|it| it.kind() == ErrorKind::Corruption));
 }
 
 #[test]

@@ -49,11 +49,16 @@ impl Forger {
         RootPage { widths: TINY, length, extents, height, top, files, attached }
     }
 
-    fn open(mut self, root: &RootPage) -> Result<PageStore> {
+    fn store(mut self, root: &RootPage) -> (MemoryDisk, PageAddress) {
         let page = self.stamp.root(root);
         let address = self.page(page);
         let disk = disk();
         disk.replace(path(FILE.0), self.bytes).unwrap();
+        (disk, address)
+    }
+
+    fn open(self, root: &RootPage) -> Result<PageStore> {
+        let (disk, address) = self.store(root);
         PageStore::open(&context(&disk, SHORT), address, Purpose::Recovery)
     }
 }
@@ -72,16 +77,27 @@ fn sound() -> (Forger, RootPage) {
 }
 
 fn refused(forger: Forger, root: &RootPage, what: &str) {
-    let error = forger.open(root).err().unwrap_or_else(|| panic!("{what} is taken"));
-    assert!(
-        matches!(error.kind(), ErrorKind::Corruption | ErrorKind::InvalidArgument),
-        "{what}: {error}"
-    );
-    assert!(error.file().is_some() && error.offset().is_some(), "{what}: {error}");
+    let (disk, address) = forger.store(root);
+    let opened = PageStore::open(&context(&disk, SHORT), address, Purpose::Recovery);
+    let error = opened.err().unwrap_or_else(|| panic!("{what} is taken"));
+    let found = verified(&disk, address).problems;
+    assert!(!found.is_empty(), "{what} is no finding");
+    for error in found.iter().chain([&error]) {
+        assert!(
+            matches!(error.kind(), ErrorKind::Corruption | ErrorKind::InvalidArgument),
+            "{what}: {error}"
+        );
+        assert!(error.file().is_some() && error.offset().is_some(), "{what}: {error}");
+    }
 }
 
 #[test]
 fn what_no_store_writes_is_refused() {
+    let (forger, root) = sound();
+    let (disk, address) = forger.store(&root);
+    let found = verified(&disk, address);
+    assert!(found.problems.is_empty(), "{:?}", found.problems);
+    assert_eq!((found.files, found.bytes), (1, disk.files()[0].1), "nothing in it is garbage");
     let (forger, root) = sound();
     assert_eq!(forger.open(&root).unwrap().tree().unwrap().extents(), 4);
     let spoilt = |what: &str, change: fn(&mut RootPage)| {

@@ -9,6 +9,7 @@
 
 pub(crate) mod dump;
 pub(crate) mod format;
+mod verify;
 pub(crate) mod writer;
 
 use std::collections::BTreeSet;
@@ -30,6 +31,8 @@ use crate::index::flex::space::segment::format::{
 use crate::io::disk::{BatchRead, OpenMode};
 use crate::io::{DiskFile, Io, Purpose};
 use crate::values::file::Slot;
+
+pub(super) use verify::Used;
 
 /// Data that is not written yet.
 #[derive(Debug, Default)]

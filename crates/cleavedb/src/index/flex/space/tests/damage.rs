@@ -152,3 +152,123 @@ fn a_log_of_another_history_is_noticed_by_the_one_after_it() {
     let error = Space::open(&context_over(io(&disk), SMALL, 1 << 20), state).err().unwrap();
     assert_eq!((error.kind(), error.file()), (ErrorKind::Corruption, Some(log.as_path())));
 }
+
+/// A space of two checkpoints, a log of several files behind the last one, and several segments.
+fn some_history() -> (MemoryDisk, Arc<SpaceContext>, Space, SpaceState) {
+    let disk = disk();
+    let context = context(&disk, SMALL);
+    let mut space = Space::new(&context).unwrap();
+    let mut state = SpaceState::default();
+    for number in 0..9u8 {
+        for at in [0, space.tree().length() / 2, space.tree().length()] {
+            space.insert(at, &[number; 1500], 1).unwrap();
+            space.set_tag(at, Tag::new(7)).unwrap();
+        }
+        space.collapse(20..300).unwrap();
+        state = commit(&mut space);
+        match number {
+            2 | 5 => state = checkpoint(&mut space),
+            // A log goes on in another file.
+            6 | 7 => space = Space::open(&context, state).unwrap(),
+            _ => {}
+        }
+    }
+    assert_eq!(space.log.files().len(), 3);
+    assert!(space.segments().count() > 3);
+    (disk, context, space, state)
+}
+
+fn verified(space: &Space, state: &SpaceState) -> Findings {
+    let mut findings = Findings::default();
+    space.view().verify(state, &space.pins(), &mut findings);
+    findings
+}
+
+/// Every byte that verification says it has read is one whose change it notices, and no other one.
+#[test]
+fn what_verify_counts_is_what_it_proves() {
+    let (disk, _context, space, state) = some_history();
+    let whole = verified(&space, &state);
+    assert!(whole.problems.is_empty(), "{:?}", whole.problems);
+    assert_eq!(whole.files as usize, space.files().len());
+    let mut found = BTreeMap::from([("fxp", 0), ("fxl", 0), ("fxs", 0)]);
+    for (path, _) in disk.files() {
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        let Some(found) = found.get_mut(ending) else { continue };
+        let good = disk.contents(&path);
+        // A header and a block of a segment are proved as wholes.
+        let step = if ending == "fxs" { 64 } else { 1 };
+        for at in (0..good.len()).step_by(step) {
+            let mut damaged = good.clone();
+            damaged[at] ^= 1 << (at % 8);
+            disk.replace(&path, damaged).unwrap();
+            let problems = verified(&space, &state).problems;
+            let Some(first) = problems.first() else { continue };
+            *found += step as u64;
+            assert_eq!(first.kind(), ErrorKind::Corruption, "{first}");
+            assert_eq!(first.file(), Some(path.as_path()), "byte {at}: {first}");
+            assert!(first.offset().is_some_and(|place| place <= at as u64), "byte {at}: {first}");
+        }
+        disk.replace(&path, good).unwrap();
+    }
+    assert!(found.values().all(|bytes| *bytes > 0), "{found:?}");
+    assert_eq!(found.values().sum::<u64>(), whole.bytes, "{found:?}");
+    assert!(verified(&space, &state).problems.is_empty());
+}
+
+#[test]
+fn verify_goes_on_from_file_to_file() {
+    let (disk, _context, space, state) = some_history();
+    let files = space.pins().files;
+    for (kind, id, _) in &files {
+        let path = path(*kind, *id);
+        let good = disk.contents(&path);
+        // Nothing but the magic is left of it.
+        disk.replace(&path, &good[..8]).unwrap();
+        let problems = verified(&space, &state).problems;
+        assert!(problems.iter().all(|it| it.kind() == ErrorKind::Corruption), "{problems:?}");
+        assert!(problems.iter().any(|it| it.file() == Some(&path)), "{problems:?}");
+        disk.replace(&path, good).unwrap();
+    }
+    // One byte of each file that is used, and each is named.
+    for (kind, id, _) in &files {
+        let mut bytes = disk.contents(path(*kind, *id));
+        bytes[20] ^= 1;
+        disk.replace(path(*kind, *id), bytes).unwrap();
+    }
+    let problems = verified(&space, &state).problems;
+    let root = state.root.unwrap().file;
+    for (kind, id, _) in &files {
+        // Which other pages there are, only the root says.
+        if *kind == FileKind::FlexPages && *id != root {
+            continue;
+        }
+        let path = path(*kind, *id);
+        assert!(problems.iter().any(|it| it.file() == Some(&path)), "{problems:?}");
+    }
+}
+
+#[test]
+fn what_holds_and_does_not_fit_is_a_finding_too() {
+    let (_disk, _context, space, state) = some_history();
+    let is_found = |state: &SpaceState, pins: &Pins, what: &str| {
+        let mut findings = Findings::default();
+        space.view().verify(state, pins, &mut findings);
+        let told = findings.problems.iter().any(|problem| problem.message().contains(what));
+        assert!(told, "{what}: {:?}", findings.problems);
+    };
+    let mut pins = space.pins();
+    pins.live_bytes[0].1 += 1;
+    is_found(&state, &pins, "are counted");
+    pins.live_bytes[0].0 = FileId(1 << 30);
+    is_found(&state, &pins, "no live bytes");
+    let mut pins = space.pins();
+    let first = pins.logs.remove(0);
+    is_found(&state, &pins, "goes on from another file");
+    pins.logs.splice(.., [first]);
+    let end = state.log.unwrap();
+    is_found(&SpaceState { log: None, ..state }, &pins, "for a space of");
+    let group = end.group + 1;
+    is_found(&SpaceState { log: Some(LogEnd { group, ..end }), ..state }, &space.pins(), "not 1");
+    is_found(&SpaceState { root: None, ..state }, &space.pins(), "behind another group");
+}
