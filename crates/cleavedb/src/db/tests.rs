@@ -13,6 +13,7 @@ mod delta_operators;
 mod delta_reads;
 mod deltas;
 mod facts;
+mod flex_beside_lsm;
 mod flex_defects;
 mod forged;
 mod holes;
