@@ -15,6 +15,7 @@ mod deltas;
 mod facts;
 mod flex_beside_lsm;
 mod flex_defects;
+mod flex_defects_waits;
 mod forged;
 mod holes;
 mod journal;
