@@ -16,6 +16,7 @@ mod facts;
 mod flex_beside_lsm;
 mod flex_defects;
 mod flex_defects_waits;
+mod flex_time;
 mod forged;
 mod holes;
 mod journal;

@@ -1,6 +1,6 @@
 //! The background sync's clock: one thread that sleeps for the sync interval and queues
 //! housekeeping, so that a buffered write waits no longer than that for its sync; and background
-//! work that reads, not writes, have made due.
+//! work that reads, not writes, or the time that has passed have made due.
 
 use crate::base::error::{Error, Result};
 use crate::base::sync::atomic::Ordering;
@@ -41,7 +41,8 @@ impl Engine {
                 let is_quiet = engine.gc.is_quiet_since_last_look(visible);
                 let is_due =
                     std::mem::replace(&mut seen, visible) == visible && engine.note_quiet();
-                if !*stopped && (is_quiet || is_due || engine.reads_want_work()) {
+                let is_late = engine.note_time();
+                if !*stopped && (is_quiet || is_due || is_late || engine.reads_want_work()) {
                     engine.schedule();
                 }
             }
@@ -68,6 +69,13 @@ impl Engine {
         }
         let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();
         keyspaces.iter().any(|keyspace| keyspace.index.reads_want_work())
+    }
+
+    /// Tells every index what the clock says; whether one has something to do for it.
+    pub(crate) fn note_time(&self) -> bool {
+        let now = self.io.clock.now();
+        let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();
+        keyspaces.iter().fold(false, |is_due, keyspace| keyspace.index.note_time(now) | is_due)
     }
 
     /// Tells every index that nobody writes; whether one has something to do.

@@ -6,6 +6,7 @@
 //! stripe rule only (S3): dead iff no live snapshot lies in [its seq, superseding seq).
 
 use std::any::Any;
+use std::time::Duration;
 
 use crate::base::codec::Reader;
 use crate::base::cursor::BoxCursor;
@@ -386,6 +387,10 @@ pub(crate) trait OrderedIndex: Send + Sync {
     /// Nobody has written for a while, or somebody waits until nothing is due: time for what makes
     /// reads cheaper. Whether there is some of that to do.
     fn note_quiet(&self) -> bool {
+        false
+    }
+    /// The clock says so; whether the time that has passed makes work due. Told now and then.
+    fn note_time(&self, _now: Duration) -> bool {
         false
     }
     /// The whole state as sections, for a fresh manifest.

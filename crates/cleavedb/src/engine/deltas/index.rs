@@ -5,6 +5,7 @@
 //! alone: a scan walks over the buckets by a cursor of its own.
 
 use std::any::Any;
+use std::time::Duration;
 
 use crate::base::cursor::BoxCursor;
 use crate::base::entry::{KeyspaceId, Seq};
@@ -105,6 +106,10 @@ impl OrderedIndex for BucketedIndex {
 
     fn note_quiet(&self) -> bool {
         self.index.note_quiet()
+    }
+
+    fn note_time(&self, now: Duration) -> bool {
+        self.index.note_time(now)
     }
 
     fn snapshot_sections(&self) -> Vec<Section> {

@@ -10,6 +10,7 @@
 
 use std::ops::Range;
 use std::sync::Arc as ValueArc;
+use std::time::Duration;
 
 use crate::base::entry::Seq;
 use crate::base::error::Result;
@@ -22,7 +23,7 @@ use crate::index::flex::intervals::apply::{Applied, Applier};
 use crate::index::flex::intervals::quiet::{Passed, Quiet};
 use crate::index::flex::intervals::view::FlexView;
 use crate::index::flex::intervals::{FlexChange, FlexLimits, Next, Shared, Work, Writer};
-use crate::index::flex::space::{Prepared as PreparedSpace, Space};
+use crate::index::flex::space::{LOG_AGE_MAX, Prepared as PreparedSpace, Space};
 use crate::index::stripes::surviving_tombstones;
 use crate::index::{Backlog, IndexJob, JobContext, KeyRange, Listener, Prepared, WorkReport};
 use crate::io::Purpose;
@@ -33,13 +34,19 @@ pub(super) struct Figures {
     garbage_bytes: u64,
     data_bytes: u64,
     is_checkpoint_due: bool,
+    log_since: Option<Duration>,
 }
 
 impl Figures {
     /// Those of a space as it is published.
     pub(super) fn of(space: &Space) -> Self {
         let (garbage_bytes, data_bytes) = space.garbage();
-        Self { garbage_bytes, data_bytes, is_checkpoint_due: space.is_checkpoint_due() }
+        Self {
+            garbage_bytes,
+            data_bytes,
+            is_checkpoint_due: space.is_checkpoint_due(),
+            log_since: space.log_since(),
+        }
     }
 }
 
@@ -105,6 +112,15 @@ impl Plans {
     /// Nobody writes; whether there is something to do among so many bytes of data.
     pub(super) fn note_quiet(&mut self, limits: &FlexLimits, data_bytes: u64) -> bool {
         self.quiet.begin(limits, data_bytes)
+    }
+
+    /// It is so late now; whether a checkpoint is due for the age of the log. A change that comes
+    /// before it makes that forgotten until the time is told again.
+    pub(super) fn note_time(&mut self, now: Duration) -> bool {
+        let age = self.figures.log_since.map(|since| now.saturating_sub(since));
+        let is_old = age.is_some_and(|age| age >= LOG_AGE_MAX);
+        self.figures.is_checkpoint_due |= is_old;
+        is_old && !self.is_picked
     }
 
     /// A change is in force.

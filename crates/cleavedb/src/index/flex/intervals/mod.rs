@@ -38,6 +38,7 @@ mod verify;
 mod view;
 
 use std::any::Any;
+use std::time::Duration;
 
 use crate::base::entry::Seq;
 use crate::base::error::{Error, Result};
@@ -429,6 +430,10 @@ impl OrderedIndex for FlexIndex {
     fn note_quiet(&self) -> bool {
         let data_bytes = self.shared.current().source.space.tree().length();
         self.shared.plans.lock().note_quiet(&self.shared.limits, data_bytes)
+    }
+
+    fn note_time(&self, now: Duration) -> bool {
+        self.shared.plans.lock().note_time(now)
     }
 
     fn snapshot_sections(&self) -> Vec<Section> {

@@ -13,6 +13,7 @@ pub(crate) mod dump;
 mod verify;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::base::codec::{Reader, put_varint};
 use crate::base::entry::FileId;
@@ -103,6 +104,7 @@ pub(super) struct Position {
     before: Option<Sealed>,
     group: u64,
     bytes: u64,
+    since: Option<Duration>,
 }
 
 /// The log of one space since its last checkpoint.
@@ -117,6 +119,8 @@ pub(crate) struct Log {
     group: u64,
     /// Bytes of all files.
     bytes: u64,
+    /// When its oldest group came, or was found by an open; none without a group.
+    since: Option<Duration>,
     /// Nobody knows what the newest file holds.
     is_broken: bool,
 }
@@ -124,8 +128,16 @@ pub(crate) struct Log {
 impl Log {
     /// A log without groups behind a checkpoint that holds this one as its last.
     pub(crate) fn new(context: &Arc<SpaceContext>, group: u64) -> Self {
-        let (context, files) = (Arc::clone(context), Vec::new());
-        Self { context, writer: None, files, before: None, group, bytes: 0, is_broken: false }
+        Self {
+            context: Arc::clone(context),
+            writer: None,
+            files: Vec::new(),
+            before: None,
+            group,
+            bytes: 0,
+            since: None,
+            is_broken: false,
+        }
     }
 
     /// Number of the last group.
@@ -136,6 +148,11 @@ impl Log {
     /// Bytes since the last checkpoint.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// When its oldest group came, by the clock of this process; none without a group.
+    pub(crate) fn since(&self) -> Option<Duration> {
+        self.since
     }
 
     /// Whether a failure has left it so that nothing can be appended.
@@ -151,7 +168,8 @@ impl Log {
     /// Where it stands.
     pub(super) fn position(&self) -> Position {
         let before = self.writer.as_ref().map(SegmentWriter::good_part).or(self.before);
-        Position { files: self.files.len(), before, group: self.group, bytes: self.bytes }
+        let (group, bytes, since) = (self.group, self.bytes, self.since);
+        Position { files: self.files.len(), before, group, bytes, since }
     }
 
     /// Takes back what was appended since then: it goes on in a new file behind the part that
@@ -161,7 +179,7 @@ impl Log {
             self.writer = None;
             self.files.truncate(position.files);
             (self.before, self.group) = (position.before, position.group);
-            self.bytes = position.bytes;
+            (self.bytes, self.since) = (position.bytes, position.since);
         }
     }
 
@@ -190,6 +208,7 @@ impl Log {
         let end = LogEnd { file: writer.id(), bytes: writer.bytes(), group: next };
         self.bytes += end.bytes - before;
         self.group = next;
+        self.since.get_or_insert(self.context.io.clock.now());
         self.writer = Some(writer);
         Ok(end)
     }
@@ -252,6 +271,7 @@ impl Log {
             log.bytes += bytes;
             log.files.push(file);
         }
+        log.since = Some(context.io.clock.now());
         if log.group != end.group {
             let message = format!("a log of {} groups, {} were committed", log.group, end.group);
             return Err(Error::corruption(message));

@@ -39,6 +39,7 @@ mod write;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::base::codec::Reader;
 use crate::base::entry::FileId;
@@ -78,6 +79,11 @@ impl SpaceLimits {
     pub(crate) const USUAL: Self =
         Self { segment_blocks: 1023, log_bytes_max: 8 << 20, garbage_percent_max: 25 };
 }
+
+/// Age of a log's oldest group from which a checkpoint is due, however short the log is: what a
+/// store that is hardly written to leaves to its next open is little then. A checkpoint writes all
+/// leaves of the tree at worst, some 3 % of the data, so that it is not to come much more often.
+pub(crate) const LOG_AGE_MAX: Duration = Duration::from_mins(10);
 
 /// Files of a log from which a checkpoint is due: each open begins one, however short they are.
 const LOG_FILES_MAX: usize = 8;
@@ -294,6 +300,11 @@ impl Space {
         let page_bytes: u64 = self.pages.files().iter().map(|(_, state)| state.bytes).sum();
         let due_bytes = (2 * page_bytes).clamp(log_bytes_max / 2, log_bytes_max);
         self.log.bytes() >= due_bytes || self.log.files().len() > LOG_FILES_MAX
+    }
+
+    /// When the oldest group came that a checkpoint would take out of the log.
+    pub(crate) fn log_since(&self) -> Option<Duration> {
+        self.log.since()
     }
 
     /// Files that the published state needs; others of these kinds are of no use after an open.
