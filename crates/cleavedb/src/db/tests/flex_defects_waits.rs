@@ -1,5 +1,5 @@
-//! More faults of the public prototype of the paper about FlexDB, each as a test of a whole database
-//! that it would fail: those about who waits for whom, and a cursor that skipped.
+//! More faults of the public prototype of the paper about FlexDB, each as a test of a whole
+//! database that it would fail: those about who waits for whom, and a cursor that skipped.
 
 use std::collections::BTreeMap;
 use std::path::Path;
