@@ -14,6 +14,7 @@ mod delta_reads;
 mod deltas;
 mod facts;
 mod flex_beside_lsm;
+mod flex_branches;
 mod flex_defects;
 mod flex_defects_waits;
 mod flex_time;

@@ -12,12 +12,13 @@ use crate::index::flex::pages::format::Owner;
 use crate::index::flex::space::log::{Log, LogEnd};
 use crate::index::flex::space::record::Record;
 use crate::index::flex::space::segment::format::{
-    BLOCK_BYTES, DATA_BYTES, HEADER_BYTES, check_block, check_header, decode_summary,
+    BIRTH_AT, BLOCK_BYTES, DATA_BYTES, HEADER_BYTES, check_block, check_header, decode_summary,
     encode_blocks, encode_header, encode_summary, summary_bytes,
 };
 use crate::index::flex::space::{Space, SpaceContext, SpaceLimits, SpaceState};
 use crate::index::flex::tree::{Tree, TreeWidths};
 use crate::io::{Io, Purpose};
+use crate::log::format::Sealed;
 use crate::log::reader::{ReadOptions, SegmentReader};
 
 use super::logs::mend_segment;
@@ -42,7 +43,7 @@ pub fn flex_segment(data: &[u8]) -> bool {
 
 fn is_whole(bytes: &[u8], owner: &Owner) -> Result<()> {
     let mut reader = Reader::new(bytes);
-    check_header(reader.take(HEADER_BYTES)?, owner, FILE)?;
+    let birth = check_header(reader.take(HEADER_BYTES)?, owner, FILE)?;
     reader.take(BLOCK_BYTES as usize - HEADER_BYTES)?;
     let trailer = bytes.last_chunk::<24>().map_or(&[][..], <[u8; 24]>::as_slice);
     let summary = summary_bytes(trailer).unwrap_or_default();
@@ -52,7 +53,7 @@ fn is_whole(bytes: &[u8], owner: &Owner) -> Result<()> {
         data.extend_from_slice(check_block(block, owner, FILE, offset)?);
         offset += BLOCK_BYTES;
     }
-    let mut again = encode_header(owner, FILE);
+    let mut again = encode_header(owner, FILE, birth);
     again.extend(encode_blocks(owner, FILE, 0, &data));
     if summary > 0 {
         let owners = decode_summary(reader.rest(), owner, FILE, offset)?;
@@ -74,7 +75,8 @@ pub(super) fn mend_space_segment(bytes: &mut [u8], identity: Identity) {
     if bytes.len() < BLOCK_BYTES as usize {
         return;
     }
-    overwrite(bytes, 0, &encode_header(&owner, identity.file));
+    let birth = u64::from_le_bytes(array_at(bytes, BIRTH_AT));
+    overwrite(bytes, 0, &encode_header(&owner, identity.file, birth));
     let trailer = bytes.last_chunk::<24>().map_or(&[][..], <[u8; 24]>::as_slice);
     let summary = summary_bytes(trailer).unwrap_or_default();
     let end = (bytes.len() as u64).saturating_sub(summary);
@@ -132,11 +134,8 @@ fn is_done(bytes: &[u8]) -> Result<()> {
         groups += 1;
     }
     let before = first.saturating_sub(1);
-    let end = LogEnd {
-        file: FILE,
-        bytes: reader.good_part().sealed.bytes,
-        group: before.saturating_add(groups),
-    };
+    let Sealed { bytes, checksum, .. } = reader.good_part().sealed;
+    let end = LogEnd { file: FILE, bytes, group: before.saturating_add(groups), checksum };
     let context = context_of(io, &path, SpaceLimits::USUAL);
     let mut tree = Tree::new(TreeWidths::USUAL)?;
     Log::replay(&context, before, &end, &mut |record| record.redo(&mut tree))?;
@@ -171,7 +170,7 @@ pub(super) fn seeds() -> Result<Vec<Seed>> {
     all.push(("flex_segment", "finished", first.clone()));
     all.push(("dump", "flex_segment", first));
     let owner = Owner { uuid: UUID, keyspace: KeyspaceId(300) };
-    let mut open = encode_header(&owner, FILE);
+    let mut open = encode_header(&owner, FILE, 5);
     open.extend(encode_blocks(&owner, FILE, 0, &[5; 100]));
     all.push(("flex_segment", "open", open.clone()));
     let offset = open.len() as u64;

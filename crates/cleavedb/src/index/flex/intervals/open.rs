@@ -23,7 +23,7 @@ use crate::index::flex::intervals::{FlexIndex, FlexLimits, Shared, Writer};
 use crate::index::flex::pages::PageContext;
 use crate::index::flex::pages::files::FileLimits;
 use crate::index::flex::pages::format::Owner;
-use crate::index::flex::space::{Space, SpaceContext, SpaceLimits, View};
+use crate::index::flex::space::{Space, SpaceContext, SpaceLimits, View, births};
 use crate::index::flex::tree::TreeWidths;
 use crate::io::Purpose;
 
@@ -175,6 +175,7 @@ fn space_context(context: &IndexContext, sizes: &FlexSizes) -> Arc<SpaceContext>
         limits: sizes.space,
         direct_reads: context.direct_reads,
         direct_writes: context.direct_writes,
+        birth: births::draw(&*context.io.clock),
         pages: Arc::new(pages),
     })
 }

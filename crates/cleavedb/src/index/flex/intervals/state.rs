@@ -11,7 +11,7 @@ use crate::index::flex::space::SpaceState;
 use crate::index::section_keyspace;
 
 /// Version of the section, and of what stands in the space. On disk: raised by every change.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Figures of what the intervals hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -40,12 +40,20 @@ pub(crate) struct LogEnd {
     pub(crate) bytes: u64,
     /// Number of the last group.
     pub(crate) group: u64,
+    /// Checksum of the bytes of it that count: another file as long would hold as well.
+    pub(crate) checksum: u32,
 }
 
 impl LogEnd {
     /// Appends it.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         [self.file.0, self.bytes, self.group].iter().for_each(|number| put_varint(out, *number));
+        out.extend_from_slice(&self.checksum.to_le_bytes());
+    }
+
+    /// The part of the newest file that counts.
+    pub(super) fn sealed(&self) -> Sealed {
+        Sealed { id: self.file, bytes: self.bytes, checksum: self.checksum }
     }
 
     /// Reads one.
@@ -54,7 +62,7 @@ impl LogEnd {
         if !(1..=FILE_ID_MAX).contains(&file.0) || group == 0 {
             return Err(Error::corruption("a log cannot end there"));
         }
-        Ok(Self { file, bytes, group })
+        Ok(Self { file, bytes, group, checksum: reader.u32()? })
     }
 }
 
@@ -205,7 +213,8 @@ impl Log {
             self.is_broken = true;
             return Err(error);
         }
-        let end = LogEnd { file: writer.id(), bytes: writer.bytes(), group: next };
+        let Sealed { id, bytes, checksum } = writer.good_part();
+        let end = LogEnd { file: id, bytes, group: next, checksum };
         self.bytes += end.bytes - before;
         self.group = next;
         self.since.get_or_insert(self.context.io.clock.now());
@@ -247,8 +256,8 @@ impl Log {
         end: &LogEnd,
         redo: &mut dyn FnMut(&Record) -> Result<()>,
     ) -> Result<Self> {
-        let mut chain: Vec<(SegmentReader, Arc<LogFile>, u64, Option<Sealed>)> = Vec::new();
-        let (mut next, mut bytes, mut sealed) = (end.file, end.bytes, None);
+        let mut chain: Vec<(SegmentReader, Arc<LogFile>, u64, Sealed)> = Vec::new();
+        let (mut next, mut bytes, mut sealed) = (end.file, end.bytes, end.sealed());
         loop {
             let file = LogFile::new(context, next);
             file.keep();
@@ -256,15 +265,15 @@ impl Log {
             chain.push((reader, file, bytes, sealed));
             // Each names an older one: this comes to an end.
             let Some(before) = predecessor else { break };
-            (next, bytes, sealed) = (before.id, before.bytes, Some(before));
+            (next, bytes, sealed) = (before.id, before.bytes, before);
         }
         let mut log = Self::new(context, group);
         for (mut reader, file, bytes, sealed) in chain.into_iter().rev() {
             log.group = read_file(&mut reader, log.group, bytes, redo)
                 .map_err(|e| e.in_file(&file.path()))?;
             let good = reader.good_part().sealed;
-            if sealed.is_some_and(|sealed| sealed != good) {
-                let error = Error::corruption("a log's file is not the one that was gone on from");
+            if sealed != good {
+                let error = Error::corruption("a log's file is not the one that was written");
                 return Err(error.in_file(&file.path()));
             }
             log.before = Some(good);

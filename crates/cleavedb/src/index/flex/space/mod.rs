@@ -12,7 +12,8 @@
 //! offset. Extents are cut anywhere by later operations, so that a checksum of what was written at
 //! once would have to be read as a whole to prove a part of it; a block is what the device reads in
 //! any case. That a byte is the one that was asked for, the address says: addresses are never used
-//! twice, and the pages and records that name them are proved. What records in the space hold
+//! twice, and the pages and records that name them are proved; of copies of a store, the birth of
+//! the segment (`births`). What records in the space hold
 //! (keys, seqs) their owner compares by itself.
 //!
 //! **Reclaim** needs to find what lives in a segment. Every write names its owner by a number; a
@@ -26,6 +27,7 @@
 //! needs it. SP-3 what fails before its group is committed leaves the space as the last group did.
 //! SP-4 nothing is committed while a state waits to be published.
 
+pub(crate) mod births;
 pub(crate) mod log;
 mod making;
 mod open;
@@ -111,6 +113,8 @@ pub(crate) struct SpaceContext {
     pub(crate) direct_reads: bool,
     /// Whether segments are written past the page cache.
     pub(crate) direct_writes: bool,
+    /// Birth of the segments that are made from now on.
+    pub(crate) birth: u64,
     /// Pages of the tree.
     pub(crate) pages: Arc<PageContext>,
 }
@@ -139,6 +143,7 @@ impl SpaceContext {
         });
         let open_files = Arc::new(OpenFiles::new(3));
         let (direct_reads, direct_writes) = (false, false);
+        let birth = births::draw(&*io.clock);
         Arc::new(Self {
             io,
             dir,
@@ -150,6 +155,7 @@ impl SpaceContext {
             limits,
             direct_reads,
             direct_writes,
+            birth,
             pages,
         })
     }
@@ -222,6 +228,8 @@ struct Before {
     changes: BTreeMap<FileId, i64>,
     state: SpaceState,
     log: Position,
+    /// Segments that it named.
+    born: Vec<FileId>,
 }
 
 /// Segments by number.
@@ -236,6 +244,8 @@ pub(crate) struct SegmentState {
     pub(crate) bytes: u64,
     /// Bytes that the space maps to, as of the last group.
     pub(crate) live_bytes: u64,
+    /// Whether the log or the checkpoint says its birth.
+    pub(crate) is_named: bool,
 }
 
 /// A space and its one writer.

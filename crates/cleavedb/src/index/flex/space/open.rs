@@ -6,7 +6,9 @@ use crate::base::entry::FileId;
 use crate::base::error::{Error, Result};
 use crate::base::sync::Arc;
 use crate::index::flex::pages::PageStore;
+use crate::index::flex::space::births::{self, Births};
 use crate::index::flex::space::log::Log;
+use crate::index::flex::space::record::Record;
 use crate::index::flex::space::segment::Segment;
 use crate::index::flex::space::segment::format::place_of;
 use crate::index::flex::space::{SegmentState, Space, SpaceContext, SpaceState};
@@ -31,22 +33,24 @@ impl Space {
         if space.making.tree.widths() != context.widths {
             return Err(Error::corruption("a tree of other widths than the space has"));
         }
-        let group = match (state.root, space.pages.attached().first_chunk()) {
-            (None, _) => 0,
-            (Some(_), Some(bytes)) => u64::from_le_bytes(*bytes),
-            (Some(_), None) => {
-                return Err(Error::corruption("a checkpoint does not say how far it goes"));
-            }
+        let (group, mut births) = match state.root {
+            None => Default::default(),
+            Some(_) => births::decode(space.pages.attached())?,
         };
         space.log = match state.log {
             None => Log::new(context, group),
             Some(end) => {
                 let tree = &mut space.making.tree;
-                Log::replay(context, group, &end, &mut |record| record.redo(tree))?
+                Log::replay(context, group, &end, &mut |record| {
+                    if let Record::Born { segment, birth } = record {
+                        births.insert(*segment, *birth);
+                    }
+                    record.redo(tree)
+                })?
             }
         };
         space.making.before = space.making.tree.clone();
-        space.segments = segments_of(context, &space.making.tree)?;
+        space.segments = segments_of(context, &space.making.tree, &births)?;
         space.show_segments();
         space.state = state;
         Ok(space)
@@ -54,7 +58,11 @@ impl Space {
 }
 
 /// The segments that a tree leads to, and what is live in them.
-fn segments_of(context: &Arc<SpaceContext>, tree: &Tree) -> Result<BTreeMap<FileId, SegmentState>> {
+fn segments_of(
+    context: &Arc<SpaceContext>,
+    tree: &Tree,
+    births: &Births,
+) -> Result<BTreeMap<FileId, SegmentState>> {
     let mut live: BTreeMap<FileId, u64> = BTreeMap::new();
     for piece in tree.walk(0..tree.length())? {
         *live.entry(place_of(piece.extent.physical).0).or_default() +=
@@ -62,10 +70,13 @@ fn segments_of(context: &Arc<SpaceContext>, tree: &Tree) -> Result<BTreeMap<File
     }
     let mut segments = BTreeMap::new();
     for (id, live_bytes) in live {
-        let segment = Segment::new(context, id);
+        let Some(birth) = births.get(&id) else {
+            return Err(Error::corruption(format!("nothing says which segment {id} is meant")));
+        };
+        let segment = Segment::new(context, id, *birth);
         segment.keep();
         let bytes = segment.data_bytes(Purpose::Recovery)?.max(live_bytes);
-        segments.insert(id, SegmentState { segment, bytes, live_bytes });
+        segments.insert(id, SegmentState { segment, bytes, live_bytes, is_named: true });
     }
     Ok(segments)
 }

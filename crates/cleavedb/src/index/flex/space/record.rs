@@ -4,8 +4,9 @@
 //! Invariant: LR-1 a record done again to the tree that it was done to gives the same tree.
 
 use crate::base::codec::{Reader, put_varint};
+use crate::base::entry::FileId;
 use crate::base::error::{Error, Result};
-use crate::index::flex::space::segment::format::place_of;
+use crate::index::flex::space::segment::format::{SEGMENT_ID_MAX, place_of};
 use crate::index::flex::tree::Tree;
 use crate::index::flex::tree::extent::{Extent, LENGTH_MAX, Tag};
 
@@ -42,6 +43,13 @@ pub(crate) enum Record {
         /// Physical address from now on.
         new: u64,
     },
+    /// Kind 4: a segment is led to from here on, and this is its birth.
+    Born {
+        /// The segment.
+        segment: FileId,
+        /// Its birth, never 0.
+        birth: u64,
+    },
 }
 
 impl Record {
@@ -66,6 +74,10 @@ impl Record {
             Self::Moved { offset, length, old, new } => {
                 out.push(3);
                 [*offset, *length, *old, *new].iter().for_each(|number| put_varint(out, *number));
+            }
+            Self::Born { segment, birth } => {
+                out.push(4);
+                [segment.0, *birth].iter().for_each(|number| put_varint(out, *number));
             }
         }
     }
@@ -100,6 +112,13 @@ impl Record {
                 in_one_segment(new, length)?;
                 Ok(Self::Moved { offset, length, old, new })
             }
+            4 => {
+                let (segment, birth) = (FileId(reader.varint()?), reader.varint()?);
+                if !is_possible(segment, birth) {
+                    return Err(Error::corruption("the birth of a segment that cannot be"));
+                }
+                Ok(Self::Born { segment, birth })
+            }
             kind => Err(Error::corruption(format!("a record of kind {kind}, which is unknown"))),
         }
     }
@@ -110,7 +129,10 @@ impl Record {
     /// Where no byte can be.
     pub(crate) fn shifted(mut self, by: i64) -> Result<Self> {
         let (Self::Update { offset, .. } | Self::Tag { offset, .. } | Self::Moved { offset, .. }) =
-            &mut self;
+            &mut self
+        else {
+            return Ok(self);
+        };
         let moved = offset.checked_add_signed(by);
         *offset = moved.ok_or_else(|| Error::corruption("a record of what no space reaches"))?;
         Ok(self)
@@ -123,7 +145,7 @@ impl Record {
                 let come = extents.iter().map(|extent| i64::from(extent.length)).sum::<i64>();
                 come.saturating_sub_unsigned(*removed)
             }
-            Self::Tag { .. } | Self::Moved { .. } => 0,
+            Self::Tag { .. } | Self::Moved { .. } | Self::Born { .. } => 0,
         }
     }
 
@@ -146,9 +168,15 @@ impl Record {
                     outcome => outcome.map(drop),
                 }
             }
+            Self::Born { .. } => Ok(()),
         };
         done.map_err(|error| Error::corruption(format!("a record that cannot be: {error}")))
     }
+}
+
+/// Whether there can be such a segment of such a birth.
+pub(super) fn is_possible(segment: FileId, birth: u64) -> bool {
+    (1..=SEGMENT_ID_MAX).contains(&segment.0) && birth != 0
 }
 
 /// Bytes of a record stand in one segment: what a space never writes in several, and what bounds

@@ -13,6 +13,7 @@ use crate::io::Purpose;
 use crate::io::memory_disk::MemoryDisk;
 use crate::log::testing::{DIR, UUID, disk, io};
 
+mod branches;
 mod damage;
 mod groups;
 mod model;
@@ -100,7 +101,7 @@ fn states_round_trip() {
     // A segment and its header are what windows of 128 KiB divide.
     assert_eq!((SpaceLimits::USUAL.segment_blocks + 1) * 4096, SPAN_BYTES);
     let root = PageAddress { file: FileId(20), offset: 64, bytes: 100, checksum: 5 };
-    let log = LogEnd { file: FileId(22), bytes: 300, group: 7 };
+    let log = LogEnd { file: FileId(22), bytes: 300, group: 7, checksum: 9 };
     for (root, log) in
         [(None, None), (Some(root), None), (None, Some(log)), (Some(root), Some(log))]
     {

@@ -9,8 +9,10 @@ use std::path::PathBuf;
 
 use crate::base::entry::FileId;
 use crate::base::error::{Error, Result};
+use crate::base::names::{FileKind, file_name};
 use crate::index::VerifySink;
 use crate::index::flex::pages;
+use crate::index::flex::space::births;
 use crate::index::flex::space::log;
 use crate::index::flex::space::segment::Used;
 use crate::index::flex::space::segment::format::place_of;
@@ -47,11 +49,15 @@ impl View {
             None => (Some(0), Some(0)),
             Some(None) => (None, None),
             Some(Some(root)) => {
-                let group = root.attached.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-                if group.is_none() {
-                    sink.problem(Error::corruption("a checkpoint does not say how far it goes"));
-                }
-                (Some(root.length), group)
+                let attached = births::decode(&root.attached).map_err(|error| match state.root {
+                    Some(address) => {
+                        let name = file_name(FileKind::FlexPages, address.file);
+                        let error = error.in_file(&pins.context.dir.join(name));
+                        sink.problem(error.at_offset(address.offset));
+                    }
+                    None => sink.problem(error),
+                });
+                (Some(root.length), attached.ok().map(|(group, _)| group))
             }
         };
         let grown = match &state.log {

@@ -9,7 +9,9 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::names::FileKind;
 use crate::base::planted::planted;
 use crate::base::sync::Arc;
+use crate::index::flex::space::births;
 use crate::index::flex::space::log::Log;
+use crate::index::flex::space::record::Record;
 use crate::index::flex::space::segment::writer::SegmentWriter;
 use crate::index::flex::space::{
     Before, Making, Prepared, SegmentState, Segments, Space, SpaceContext, SpaceState,
@@ -72,7 +74,7 @@ impl Space {
     /// Takes note of the segments that were written to.
     fn know_written(&mut self) {
         for (id, (segment, bytes)) in std::mem::take(&mut self.making.written) {
-            let new = SegmentState { segment, bytes: 0, live_bytes: 0 };
+            let new = SegmentState { segment, bytes: 0, live_bytes: 0, is_named: false };
             let state = self.segments.entry(id).or_insert(new);
             state.bytes = state.bytes.max(bytes);
         }
@@ -92,6 +94,7 @@ impl Space {
             return Err(error);
         }
         self.know_written();
+        let born = self.name_segments()?;
         let (state, log) = (self.state, self.log.position());
         if !self.making.group.is_empty() {
             match self.log.append(&self.making.group) {
@@ -106,7 +109,8 @@ impl Space {
         let tree = std::mem::replace(&mut self.making.before, self.making.tree.clone());
         let changes = std::mem::take(&mut self.making.changes);
         self.count_live(&changes, 1);
-        self.before = Some(Before { tree, changes, state, log });
+        self.set_named(&born, true);
+        self.before = Some(Before { tree, changes, state, log, born });
         self.show_segments();
         self.is_waiting = true;
         Ok(Prepared { state: self.state, draft: None })
@@ -123,7 +127,10 @@ impl Space {
             return Err(Error::invalid("a checkpoint in the middle of a group"));
         }
         let group = self.log.group();
-        let draft = self.pages.checkpoint(&self.making.before, &group.to_le_bytes())?;
+        let named = self.segments.iter().filter(|(_, state)| state.is_named);
+        let births = named.map(|(id, state)| (*id, state.segment.birth()));
+        let attached = births::encode(group, births);
+        let draft = self.pages.checkpoint(&self.making.before, &attached)?;
         let state = SpaceState { root: Some(draft.root()), log: None };
         self.is_waiting = true;
         Ok(Prepared { state, draft: Some(draft) })
@@ -137,6 +144,7 @@ impl Space {
         let Some(before) = self.before.take() else { return };
         self.making.before = before.tree;
         self.count_live(&before.changes, -1);
+        self.set_named(&before.born, false);
         self.state = before.state;
         self.log.withdraw(before.log);
         self.roll_back();
@@ -148,6 +156,33 @@ impl Space {
         self.segments.values().for_each(|state| state.segment.doom());
         self.pages.files().iter().for_each(|(_, state)| state.file.doom());
         self.log.files().iter().for_each(|file| file.doom());
+    }
+
+    /// Says the births of the segments that the group in the making is the first one to lead to;
+    /// returns these.
+    fn name_segments(&mut self) -> Result<Vec<FileId>> {
+        let mut born = Vec::new();
+        for (id, change) in &self.making.changes {
+            if let Some(state) = self.segments.get(id)
+                && !state.is_named
+                && state.live_bytes.saturating_add_signed(*change) > 0
+            {
+                born.push((*id, state.segment.birth()));
+            }
+        }
+        for (segment, birth) in &born {
+            let (segment, birth) = (*segment, *birth);
+            self.making.note(&Record::Born { segment, birth })?;
+        }
+        Ok(born.into_iter().map(|(id, _)| id).collect())
+    }
+
+    fn set_named(&mut self, segments: &[FileId], is_named: bool) {
+        for id in segments {
+            if let Some(state) = self.segments.get_mut(id) {
+                state.is_named = is_named;
+            }
+        }
     }
 
     fn count_live(&mut self, changes: &BTreeMap<FileId, i64>, sign: i64) {

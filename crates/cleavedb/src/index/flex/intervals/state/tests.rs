@@ -11,7 +11,7 @@ use crate::log::testing::{check_golden, check_page};
 
 fn state() -> FlexState {
     let root = PageAddress { file: FileId(20), offset: 64, bytes: 100, checksum: 5 };
-    let log = LogEnd { file: FileId(22), bytes: 300, group: 7 };
+    let log = LogEnd { file: FileId(22), bytes: 300, group: 7, checksum: 9 };
     FlexState {
         space: SpaceState { root: Some(root), log: Some(log) },
         last_group: 900,
@@ -81,7 +81,7 @@ fn golden_intervals() {
         (record(b"k", 43, Kind::Put, b"value"), "put of \"k\", seq 43: \"value\""),
         (record(b"l", 11, Kind::Delete, b""), "delete of \"l\", seq 11"),
         (record(b"a", 13, Kind::Merge, b""), "merge of \"a\", seq 13, in the tail: no operand"),
-        (section[..5].to_vec(), "section of keyspace 3, version 1"),
+        (section[..5].to_vec(), "section of keyspace 3, version 2"),
         (section[5..6].to_vec(), "  an empty space"),
         (section[6..8].to_vec(), "  last group 7, largest seq 44"),
         (section[8..].to_vec(), "  3 records, 1 delete, 3 bytes of keys, 5 of values"),
@@ -94,5 +94,5 @@ fn golden_intervals() {
     }
     println!("{dump}");
     check_golden("flex-intervals", VERSION.into(), &bytes, &dump);
-    check_page("flex-intervals", &[(0, 4, "keyspace number"), (4, 1, "version, 1")]);
+    check_page("flex-intervals", &[(0, 4, "keyspace number"), (4, 1, "version, 2")]);
 }

@@ -27,6 +27,9 @@ fn describe(lines: &mut Annotator<'_>, payload: &[u8]) {
             Ok(Record::Moved { offset, length, old, new }) => {
                 format!("at {offset}: {length} bytes move from {old} to {new}")
             }
+            Ok(Record::Born { segment, birth }) => {
+                format!("segment {segment} of birth {birth:016x}")
+            }
             Err(error) => {
                 lines.note(format_args!("bad record: {error}"));
                 lines.field(before, "not understood");

@@ -13,9 +13,8 @@ use crate::log::format::Sealed;
 
 /// What is known of where a file ends before it is read.
 struct End {
-    bytes: u64,
-    /// Its whole part that counts, as its successor states it.
-    sealed: Option<Sealed>,
+    /// Its whole part that counts, as its successor or the state of the space says.
+    sealed: Sealed,
     /// Number of its last group.
     group: u64,
 }
@@ -30,7 +29,7 @@ pub(in crate::index::flex::space) fn verify(
     files: &[Arc<LogFile>],
     sink: &mut dyn VerifySink,
 ) -> Option<i64> {
-    let mut end = Some(End { bytes: end.bytes, sealed: None, group: end.group });
+    let mut end = Some(End { sealed: end.sealed(), group: end.group });
     let (mut grown, mut is_whole) = (0i64, true);
     for (number, file) in files.iter().enumerate().rev() {
         let older = number.checked_sub(1).and_then(|number| files.get(number));
@@ -53,22 +52,18 @@ pub(in crate::index::flex::space) fn verify(
         } else if older.is_none() && group.is_some_and(|group| group != before) {
             failed(Error::corruption("a log begins behind another group than the checkpoint"));
         }
-        end = predecessor.map(|sealed| End {
-            bytes: sealed.bytes,
-            sealed: Some(sealed),
-            group: before,
-        });
+        end = predecessor.map(|sealed| End { sealed, group: before });
         let Some(stated) = stated else { continue };
         let mut add = |record: &Record| {
             grown = grown.saturating_add(record.growth());
             Ok(())
         };
-        let read = read_file(&mut reader, before, stated.bytes, &mut add);
+        let read = read_file(&mut reader, before, stated.sealed.bytes, &mut add);
         let good = reader.good_part().sealed;
         match read.and_then(|last| check_end(&stated, last, good)) {
             Ok(()) => {
                 sink.read(1, 0);
-                sink.checked(file.id(), stated.bytes);
+                sink.checked(file.id(), stated.sealed.bytes);
             }
             Err(error) => failed(error),
         }
@@ -82,8 +77,8 @@ fn check_end(stated: &End, last: u64, good: Sealed) -> Result<()> {
         let message = format!("a log's file of groups up to {last}, not {}", stated.group);
         return Err(Error::corruption(message));
     }
-    if stated.sealed.is_some_and(|sealed| sealed != good) {
-        return Err(Error::corruption("a log's file is not the one that was gone on from"));
+    if stated.sealed != good {
+        return Err(Error::corruption("a log's file is not the one that was written"));
     }
     Ok(())
 }

@@ -20,8 +20,9 @@ pub(crate) fn dump_space_segment(bytes: &[u8], out: &mut String) {
     let uuid = stated.uuid().unwrap_or_default();
     let id = FileId(stated.u64().unwrap_or_default());
     let owner = Owner { uuid, keyspace: KeyspaceId(stated.u32().unwrap_or_default()) };
-    match check_header(bytes.get(..HEADER_BYTES).unwrap_or(bytes), &owner, id) {
-        Ok(()) => lines.note(format_args!("segment {id} of keyspace {}", owner.keyspace.0)),
+    let checked = check_header(bytes.get(..HEADER_BYTES).unwrap_or(bytes), &owner, id);
+    match &checked {
+        Ok(_) => lines.note(format_args!("segment {id} of keyspace {}", owner.keyspace.0)),
         Err(error) => lines.note(format_args!("bad header: {error}")),
     }
     lines.field(8, "magic");
@@ -30,7 +31,8 @@ pub(crate) fn dump_space_segment(bytes: &[u8], out: &mut String) {
     lines.field(16, "database uuid");
     lines.field(8, format_args!("file {id}"));
     lines.field(4, format_args!("keyspace {}", owner.keyspace.0));
-    lines.field(18, "zero");
+    lines.field(8, format_args!("birth {:016x}", checked.unwrap_or_default()));
+    lines.field(10, "zero");
     lines.field(1, "kind of file");
     lines.field(1, "end mark");
     lines.field(BLOCK_BYTES as usize - HEADER_BYTES, "zero");

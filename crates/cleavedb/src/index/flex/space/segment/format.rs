@@ -19,6 +19,8 @@ use crate::log::format::{FORMAT_VERSION, unsupported_version};
 const MAGIC: [u8; 8] = *b"CLVFLEXS";
 /// Bytes of the header that mean something; zeros follow to the end of its block.
 pub(crate) const HEADER_BYTES: usize = 64;
+/// Where the birth stands in the header.
+pub(crate) const BIRTH_AT: usize = 44;
 /// Where the header's checksum begins to count: behind itself.
 const COVERED_FROM: usize = 12;
 /// Last byte of the header.
@@ -59,13 +61,14 @@ pub(crate) fn block_offset(position: u64) -> u64 {
 }
 
 /// The first block of a segment: its header.
-pub(crate) fn encode_header(owner: &Owner, id: FileId) -> Vec<u8> {
+pub(crate) fn encode_header(owner: &Owner, id: FileId, birth: u64) -> Vec<u8> {
     let mut covered = Vec::with_capacity(BLOCK_BYTES as usize);
     covered.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
     covered.extend_from_slice(&owner.uuid);
     covered.extend_from_slice(&id.0.to_le_bytes());
     covered.extend_from_slice(&owner.keyspace.0.to_le_bytes());
-    covered.extend_from_slice(&[0; 18]);
+    covered.extend_from_slice(&birth.to_le_bytes());
+    covered.extend_from_slice(&[0; 10]);
     covered.extend_from_slice(&[FileKind::FlexSegment as u8, END]);
     let crc = crc_at(owner.seed(id), COVERED_FROM as u64, &covered);
     let mut bytes = Vec::with_capacity(BLOCK_BYTES as usize);
@@ -76,8 +79,8 @@ pub(crate) fn encode_header(owner: &Owner, id: FileId) -> Vec<u8> {
     bytes
 }
 
-/// Proves the header of a segment: its first [`HEADER_BYTES`].
-pub(crate) fn check_header(bytes: &[u8], owner: &Owner, id: FileId) -> Result<()> {
+/// Proves the header of a segment: its first [`HEADER_BYTES`]. Returns the birth that it states.
+pub(crate) fn check_header(bytes: &[u8], owner: &Owner, id: FileId) -> Result<u64> {
     let mut reader = Reader::new(bytes);
     if reader.take(MAGIC.len())? != MAGIC {
         return Err(Error::corruption("not a segment of a flexible space"));
@@ -90,10 +93,12 @@ pub(crate) fn check_header(bytes: &[u8], owner: &Owner, id: FileId) -> Result<()
     if version != FORMAT_VERSION {
         return Err(unsupported_version(version));
     }
-    if encode_header(owner, id).get(..HEADER_BYTES) != Some(bytes) {
+    let stated = bytes.get(BIRTH_AT..).and_then(<[u8]>::first_chunk);
+    let birth = stated.map_or(0, |stated| u64::from_le_bytes(*stated));
+    if encode_header(owner, id, birth).get(..HEADER_BYTES) != Some(bytes) {
         return Err(Error::corruption("a segment's header states what cannot be"));
     }
-    Ok(())
+    Ok(birth)
 }
 
 /// Appends the blocks of data that begins at a position where a block does; the last one is filled

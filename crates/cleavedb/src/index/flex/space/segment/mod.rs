@@ -45,6 +45,8 @@ struct Tail {
 /// A segment. Starts out doomed: it goes away with its last holder unless a durable edit names it.
 pub(crate) struct Segment {
     id: FileId,
+    /// Tells it from one of the same number in another copy of the store.
+    birth: u64,
     path: PathBuf,
     context: Arc<SpaceContext>,
     handle: SlotArc<Slot>,
@@ -54,10 +56,11 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// The segment of this number; opens nothing.
-    pub(super) fn new(context: &Arc<SpaceContext>, id: FileId) -> Arc<Self> {
+    /// The segment of this number and birth; opens nothing.
+    pub(super) fn new(context: &Arc<SpaceContext>, id: FileId, birth: u64) -> Arc<Self> {
         Arc::new(Self {
             id,
+            birth,
             path: context.dir.join(file_name(FileKind::FlexSegment, id)),
             context: Arc::clone(context),
             handle: SlotArc::new(ArcSwap::from_pointee(None)),
@@ -69,6 +72,11 @@ impl Segment {
     /// Number of the file.
     pub(crate) fn id(&self) -> FileId {
         self.id
+    }
+
+    /// Its birth.
+    pub(crate) fn birth(&self) -> u64 {
+        self.birth
     }
 
     /// Where it is.
@@ -209,14 +217,26 @@ impl Segment {
             }
             Error::io("opening a segment", &self.path, e)
         })?;
+        self.prove_header(&*file, purpose)?;
+        self.handle.store(Arc::new(Some(Arc::clone(&file))));
+        self.context.open_files.opened(&self.handle);
+        Ok(file)
+    }
+
+    /// Reads the header: it must be that of this segment, and of this history.
+    fn prove_header(&self, file: &dyn DiskFile, purpose: Purpose) -> Result<()> {
         let mut header = vec![0; HEADER_BYTES];
         let read = file.read_exact_at(&mut header, 0);
         self.context.io.meter.read(purpose, HEADER_BYTES as u64);
         read.map_err(|e| self.unread(e, 0))?;
-        check_header(&header, &self.context.owner, self.id).map_err(|e| self.damaged(0, e))?;
-        self.handle.store(Arc::new(Some(Arc::clone(&file))));
-        self.context.open_files.opened(&self.handle);
-        Ok(file)
+        match check_header(&header, &self.context.owner, self.id) {
+            Ok(birth) if birth == self.birth => Ok(()),
+            Ok(_) => {
+                let error = Error::corruption("a segment of another history of the store");
+                Err(self.damaged(0, error))
+            }
+            Err(error) => Err(self.damaged(0, error)),
+        }
     }
 
     /// What a failed read of bytes that were written means.

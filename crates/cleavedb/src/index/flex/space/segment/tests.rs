@@ -51,7 +51,7 @@ fn what_was_appended_is_read_written_or_not() {
     assert_eq!((count as u64, writer.room()), (room, 0));
     let segment = writer.finish(Purpose::Flush).unwrap();
     segment.keep();
-    let again = Segment::new(&context, segment.id());
+    let again = Segment::new(&context, segment.id(), segment.birth());
     again.keep();
     assert!(read(&again, 0, all.len() as u64).unwrap() == all);
     let owners = again.owners(Purpose::Read).unwrap().unwrap();
@@ -113,7 +113,7 @@ fn any_flip_is_found_by_whoever_reads_the_byte() {
         let mut damaged = good.clone();
         damaged[at] ^= 1 << (at % 8);
         disk.replace(segment.path(), damaged).unwrap();
-        let reopened = Segment::new(&context, segment.id());
+        let reopened = Segment::new(&context, segment.id(), segment.birth());
         reopened.keep();
         let found = read(&reopened, 0, 9000);
         let in_header_or_data =
@@ -131,11 +131,11 @@ fn any_flip_is_found_by_whoever_reads_the_byte() {
     }
     for end in (0..4 * BLOCK_BYTES as usize).step_by(1000) {
         disk.replace(segment.path(), &good[..end]).unwrap();
-        let reopened = Segment::new(&context, segment.id());
+        let reopened = Segment::new(&context, segment.id(), segment.birth());
         reopened.keep();
         assert_eq!(read(&reopened, 0, 9000).unwrap_err().kind(), ErrorKind::Corruption);
     }
     disk.remove(segment.path()).unwrap();
-    let missing = Segment::new(&context, segment.id());
+    let missing = Segment::new(&context, segment.id(), segment.birth());
     assert_eq!(read(&missing, 0, 1).unwrap_err().kind(), ErrorKind::Corruption);
 }

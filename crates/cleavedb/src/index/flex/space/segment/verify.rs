@@ -3,14 +3,13 @@
 //! Whose data a segment holds is a hint that is derived, and that a crash may have torn: what does
 //! not hold of it is no damage (`docs/format/flex-segment.md`), and so it is not looked at.
 
-use crate::base::error::{Error, Result};
 use crate::base::recycled::{self, Recycled};
 use crate::index::VerifySink;
 use crate::index::flex::space::segment::Segment;
 use crate::index::flex::space::segment::format::{
-    BLOCK_BYTES, BLOCKS_MAX, DATA_BYTES, HEADER_BYTES, block_offset, check_header,
+    BLOCK_BYTES, BLOCKS_MAX, DATA_BYTES, HEADER_BYTES, block_offset,
 };
-use crate::io::{DiskFile, Purpose};
+use crate::io::Purpose;
 
 /// Blocks of one read.
 const RUN_BLOCKS_MAX: u64 = 64;
@@ -59,8 +58,11 @@ impl Segment {
     ) -> bool {
         let mut is_whole = true;
         let mut bytes = HEADER_BYTES as u64;
+        // A file that is open has been proved before, and is again.
         let opened = self.disk_file(Purpose::Verify);
-        let file = match opened.and_then(|file| self.verify_header(&*file).map(|()| file)) {
+        let file = match opened
+            .and_then(|file| self.prove_header(&*file, Purpose::Verify).map(|()| file))
+        {
             Ok(file) => file,
             Err(error) => {
                 sink.problem(error);
@@ -93,14 +95,5 @@ impl Segment {
         sink.read(1, 0);
         sink.checked(self.id, bytes);
         is_whole
-    }
-
-    /// The header as it stands there now: a file that is open has been proved before.
-    fn verify_header(&self, file: &dyn DiskFile) -> Result<()> {
-        let mut header = vec![0; HEADER_BYTES];
-        let read = file.read_exact_at(&mut header, 0);
-        self.context.io.meter.read(Purpose::Verify, HEADER_BYTES as u64);
-        read.map_err(|e| self.unread(e, 0))?;
-        check_header(&header, &self.context.owner, self.id).map_err(|e: Error| self.damaged(0, e))
     }
 }

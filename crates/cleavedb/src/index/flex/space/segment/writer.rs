@@ -39,14 +39,14 @@ impl SegmentWriter {
         if id.0 > SEGMENT_ID_MAX {
             return Err(Error::new(ErrorKind::Unsupported, "no addresses are left for a segment"));
         }
-        let segment = Segment::new(context, id);
+        let segment = Segment::new(context, id, context.birth);
         let disk_file = context
             .io
             .disk
             .create(segment.path(), OpenMode { direct: context.direct_writes, random: false })
             .map_err(|e| Error::io("creating a segment", segment.path(), e))?;
         disk_file
-            .write_all_at(&encode_header(&context.owner, id), 0)
+            .write_all_at(&encode_header(&context.owner, id, context.birth), 0)
             .map_err(|e| Error::io("writing a segment", segment.path(), e))?;
         context.io.meter.wrote(purpose, BLOCK_BYTES);
         *segment.tail.lock() = Some(Tail::default());

@@ -73,6 +73,7 @@ fn another_end_than_the_one_that_was_committed_is_noticed() {
         LogEnd { group: end.group + 1, ..end },
         LogEnd { group: end.group - 1, ..end },
         LogEnd { file: FileId(99), ..end },
+        LogEnd { checksum: end.checksum ^ 1, ..end },
     ] {
         let context = context_over(io(&disk), SMALL, 1 << 20);
         let opened = Space::open(&context, SpaceState { log: Some(wrong), ..state });

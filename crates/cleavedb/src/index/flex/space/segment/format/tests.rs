@@ -8,6 +8,7 @@ use crate::log::testing::{UUID, check_golden, check_page};
 
 const OWNER: Owner = Owner { uuid: UUID, keyspace: KeyspaceId(3) };
 const ID: FileId = FileId(21);
+const BIRTH: u64 = 0x0123_4567_89ab_cdef;
 
 #[test]
 fn addresses_say_where_a_byte_stands() {
@@ -22,10 +23,10 @@ fn addresses_say_where_a_byte_stands() {
 
 #[test]
 fn headers_prove_identity() {
-    let bytes = encode_header(&OWNER, ID);
+    let bytes = encode_header(&OWNER, ID, BIRTH);
     assert_eq!(bytes.len() as u64, BLOCK_BYTES);
     let bytes = bytes[..HEADER_BYTES].to_vec();
-    check_header(&bytes, &OWNER, ID).unwrap();
+    assert_eq!(check_header(&bytes, &OWNER, ID).unwrap(), BIRTH);
     assert!(check_header(&bytes, &OWNER, FileId(22)).is_err());
     assert!(check_header(&bytes, &Owner { keyspace: KeyspaceId(4), ..OWNER }, ID).is_err());
     for at in 0..bytes.len() {
@@ -83,7 +84,7 @@ fn summaries_round_trip_or_are_none() {
 
 /// A segment of two blocks that was finished.
 fn golden() -> Vec<u8> {
-    let mut bytes = encode_header(&OWNER, ID);
+    let mut bytes = encode_header(&OWNER, ID, BIRTH);
     bytes.extend(encode_blocks(&OWNER, ID, 0, &[7; 5000]));
     let offset = bytes.len() as u64;
     bytes.extend(encode_summary(&BTreeSet::from([5, 300]), &OWNER, ID, offset));
@@ -97,7 +98,7 @@ fn golden_segment() {
     dump_space_segment(&bytes, &mut dump);
     assert!(!dump.contains("DAMAGED") && !dump.contains("not understood"), "{dump}");
     check_golden("flex-segment", FORMAT_VERSION, &bytes, &dump);
-    let rows = [(8, 4, "checksum"), (32, 8, "file number"), (40, 4, "keyspace")];
+    let rows = [(8, 4, "checksum"), (32, 8, "file number"), (40, 4, "keyspace"), (44, 8, "birth")];
     check_page("flex-segment", &rows);
     check_page("flex-segment", &[(4092, 4, "checksum")]);
 }
