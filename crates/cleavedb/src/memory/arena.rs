@@ -5,7 +5,9 @@
 //! stays valid until the arena is dropped. A2 blocks grow with what is held, from
 //! [`BLOCK_BYTES_MIN`] to [`BLOCK_BYTES_MAX`], and what would take more than a quarter of one gets
 //! its own, so that what is held stays in proportion to what was asked for. A3
-//! [`Arena::memory_bytes`] is what the allocator was asked for, to the byte.
+//! [`Arena::memory_bytes`] is what the allocator and the kernel were asked for, to the byte. A4 a
+//! block of a layout aligned to [`BLOCK_BYTES_MAX`] is a piece of [`huge`], any other is from the
+//! global allocator.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -14,6 +16,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use crate::memory::huge;
 
 #[cfg(test)]
 mod tests;
@@ -26,16 +29,16 @@ pub(super) const ALIGNMENT: usize = if align_of::<AtomicPtr<u8>>() > align_of::<
 };
 /// Smallest block: a memtable of a few entries stays small.
 const BLOCK_BYTES_MIN: usize = 1 << 10;
-/// Largest block: a huge page where the system has them (a walk through 4 KiB pages misses the
-/// TLB at nearly every node), and small next to a memtable of a size to hold one.
-const BLOCK_BYTES_MAX: usize = 2 << 20;
+/// Largest block: a huge page where the system has them, and small next to a memtable of a size to
+/// hold one.
+const BLOCK_BYTES_MAX: usize = huge::HUGE_BYTES;
 /// A block is a quarter of what is held already.
 const GROWTH_DIVISOR: usize = 4;
 /// An allocation above this part of a block gets a block of its own, so that the rest of the
 /// current block is not thrown away.
 const OWN_BLOCK_DIVISOR: usize = 4;
 
-/// One piece of memory from the global allocator.
+/// One piece of memory (A4).
 struct Block {
     start: NonNull<u8>,
     layout: Layout,
@@ -71,7 +74,7 @@ impl Arena {
         }
     }
 
-    /// Bytes taken from the global allocator so far (A3).
+    /// Bytes taken so far (A3).
     pub(super) fn memory_bytes(&self) -> usize {
         self.held_bytes.load(Ordering::Relaxed)
     }
@@ -133,17 +136,18 @@ impl Arena {
     #[expect(unsafe_code, reason = "takes memory from the global allocator")]
     fn new_block(capacity: usize, used: usize) -> (*mut Block, NonNull<u8>) {
         assert!(used <= capacity && capacity > 0);
-        let huge = capacity == BLOCK_BYTES_MAX;
-        let alignment = if huge { BLOCK_BYTES_MAX } else { ALIGNMENT };
+        let is_huge = capacity == BLOCK_BYTES_MAX;
+        let alignment = if is_huge { BLOCK_BYTES_MAX } else { ALIGNMENT };
         let Ok(layout) = Layout::from_size_align(capacity, alignment) else {
             std::alloc::handle_alloc_error(Layout::new::<Block>());
         };
-        // SAFETY: the size is not zero (asserted).
-        let start = unsafe { std::alloc::alloc(layout) };
-        let Some(start) = NonNull::new(start) else { std::alloc::handle_alloc_error(layout) };
-        if huge {
-            advise_huge_page(start);
-        }
+        let start = if is_huge {
+            huge::map()
+        } else {
+            // SAFETY: the size is not zero (asserted).
+            NonNull::new(unsafe { std::alloc::alloc(layout) })
+        };
+        let Some(start) = start else { std::alloc::handle_alloc_error(layout) };
         let block = Block { start, layout, used: AtomicUsize::new(used) };
         (Box::into_raw(Box::new(block)), start)
     }
@@ -157,29 +161,20 @@ impl Arena {
     }
 }
 
-/// Asks for one huge page under a block of [`BLOCK_BYTES_MAX`]; only an advice.
-#[cfg(all(target_os = "linux", not(miri)))]
-#[expect(unsafe_code, reason = "advises the kernel about a block")]
-fn advise_huge_page(start: NonNull<u8>) {
-    use rustix::mm::{Advice, madvise};
-    // SAFETY: the block is ours, aligned to its size; the advice changes no contents. A system
-    // without huge pages refuses, which changes nothing.
-    let _ = unsafe { madvise(start.as_ptr().cast(), BLOCK_BYTES_MAX, Advice::LinuxHugepage) };
-}
-
-/// No advice here.
-#[cfg(not(all(target_os = "linux", not(miri))))]
-fn advise_huge_page(_start: NonNull<u8>) {}
-
 impl Drop for Arena {
-    #[expect(unsafe_code, reason = "gives blocks back to the global allocator")]
+    #[expect(unsafe_code, reason = "gives blocks back to where they came from")]
     fn drop(&mut self) {
         for block in self.blocks.lock().drain(..) {
             // SAFETY: the pointer came from `Box::into_raw`, stands in the list once, and with
             // `&mut self` nobody can reach the arena's memory any more.
             let block = unsafe { Box::from_raw(block) };
-            // SAFETY: allocated with this layout by `new_block`.
-            unsafe { std::alloc::dealloc(block.start.as_ptr(), block.layout) };
+            if block.layout.align() == BLOCK_BYTES_MAX {
+                // SAFETY: mapped by `new_block` (A4), and out of reach as above.
+                unsafe { huge::unmap(block.start) };
+            } else {
+                // SAFETY: allocated with this layout by `new_block`.
+                unsafe { std::alloc::dealloc(block.start.as_ptr(), block.layout) };
+            }
         }
     }
 }
