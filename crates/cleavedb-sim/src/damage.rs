@@ -497,7 +497,7 @@ pub fn campaign(budget: &Budget, one_in: u64, runs: u64) -> Check<Figures> {
     let exchanged = guarded("branches", || branches::run(budget.seed))?;
     lock(&total).damaged += exchanged;
     let chosen = Chosen::of(budget);
-    spread(budget, "damage", runs.max(5), |seed| {
+    spread(budget, "damage", runs.max(6), |seed| {
         let is_whole = chosen.is_whole(seed);
         let clean = seed == chosen.locator || seed.is_multiple_of(2) && !is_whole;
         let operations = if seed == chosen.tables { 120 } else { 60 };

@@ -12,26 +12,28 @@ use crate::session::{Check, Violation};
 
 /// The seeds of the first stores, each of which has something that others seldom have.
 pub(super) struct Chosen {
-    /// Both kinds of index.
-    both: u64,
+    /// LSM-trees, and sealed segments of both lanes.
+    lanes: u64,
     /// A Flex index, and large values.
     large: u64,
     /// Value tables, and files of facts.
     pub(super) tables: u64,
     pub(super) locator: u64,
     buckets: u64,
+    /// Both kinds of index.
+    both: u64,
 }
 
 impl Chosen {
     pub(super) fn of(budget: &Budget) -> Self {
-        let [both, large, tables, locator, buckets] =
-            [0, 1, 2, 3, 4].map(|number| budget.seed_of(number));
-        Self { both, large, tables, locator, buckets }
+        let [lanes, large, tables, locator, buckets, both] =
+            [0, 1, 2, 3, 4, 5].map(|number| budget.seed_of(number));
+        Self { lanes, large, tables, locator, buckets, both }
     }
 
     /// Whether a store is gone through to the last byte.
     pub(super) fn is_whole(&self, seed: u64) -> bool {
-        [self.both, self.large, self.tables].contains(&seed)
+        [self.lanes, self.large, self.tables, self.both].contains(&seed)
     }
 
     pub(super) fn form(&self, seed: u64) -> Form {

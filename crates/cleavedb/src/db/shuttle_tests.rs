@@ -5,6 +5,7 @@ mod background;
 mod closing;
 mod collection;
 mod commits;
+mod flex;
 mod values;
 mod views;
 
