@@ -7,7 +7,7 @@ use crate::io::memory_disk::CrashMode;
 
 /// A database whose keyspace has a Flex index; that of the other kind is in it, too.
 fn flex_on(disk: &MemoryDisk) -> (World, Keyspace) {
-    let World { db, ks: lsm, .. } = World::on(Arc::new(disk.clone()), Steps::Stepped);
+    let World { db, ks: lsm, .. } = World::on(Arc::new(disk.clone()), Steps::Pool(1));
     let options = KeyspaceOptions::new().index(IndexKind::Flex).separate_at(None);
     let ks = db.keyspace("flex", options).unwrap();
     let base = db.snapshot().seq();
