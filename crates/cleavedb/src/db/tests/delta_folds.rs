@@ -115,11 +115,16 @@ fn what_a_close_left_unfolded_is_folded_when_its_bucket_is_collected() {
     let disk = MemoryDisk::new();
     let db = cut_off(&disk);
     let keyspace = lists(&db);
-    // Until the bucket of both has no room.
-    for _ in 0..4 {
-        keyspace.merge("b", "m".repeat(30 << 10)).unwrap();
+    let is_asked = || keyspace.handle.engine.deltas.is_fold_due();
+    // Until the bucket of all has no room; no key has much, and no compaction comes before.
+    for _ in 0..8 {
+        (0..300).for_each(|n| keyspace.merge(format!("c {n:03}"), "m".repeat(50)).unwrap());
         db.flush().unwrap();
+        if is_asked() {
+            break;
+        }
     }
+    assert!(is_asked());
     db.wait_idle().unwrap();
     assert_eq!(operands_of(&keyspace, "a"), 0);
     assert_sound(&db);

@@ -18,7 +18,8 @@ pub(crate) use crate::index::table_file::{FileShape, Hull};
 pub(crate) const LAST_LEVEL: usize = LEVELS - 1;
 
 /// The part of the base that level 0 gathers before it goes down, in eighths. Merging rewrites all
-/// of the base, so each byte costs `1 + 8 / 3` of them at most, however large the base is.
+/// of the base: a byte costs itself and eight thirds, and more only above a base so large that the
+/// most comes before this part of it.
 const LEVEL0_BASE_EIGHTHS: u64 = 3;
 /// Most that it gathers, in quarters of the least: gets ask a filter more for each further run.
 const LEVEL0_FILL_MAX_QUARTERS: u64 = 7;
