@@ -189,7 +189,7 @@ impl Engine {
                     self.stop(error);
                 }
                 self.publish_group(&logged);
-                self.start_write_back();
+                self.have_written_back();
                 inserted
             }
             Ok(None) => Ok(()),

@@ -304,12 +304,6 @@ impl Engine {
         self.logs.set_appended(group.last_seq, after - before);
         Ok(place)
     }
-
-    /// Starts writing back what was appended to either lane, where that is much.
-    pub(crate) fn start_write_back(&self) {
-        self.journal.start_write_back();
-        self.value_lane.start_write_back();
-    }
 }
 
 fn no_segment() -> Error {

@@ -15,6 +15,9 @@ pub(crate) enum Priority {
     Compaction,
     /// Periodic sync, deletion of obsolete files.
     Housekeeping,
+    /// Starts the write-back of what writers have logged. It computes nothing and waits for a busy
+    /// device, beside all others.
+    WriteBack,
 }
 
 /// One piece of background work. It must not panic; errors go into the engine's shared state.

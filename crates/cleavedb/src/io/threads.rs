@@ -1,4 +1,4 @@
-//! The production executor: named threads over four queues.
+//! The production executor: named threads over five queues.
 //!
 //! `threads` workers take any step but what is awaited; one more worker takes only flushes and one
 //! takes housekeeping and flushes, so that long compactions can delay neither. The former run at a
@@ -6,7 +6,8 @@
 //! reader that loses its processor to a compaction waits for milliseconds, and compaction can
 //! wait. They take a flush, which writers may wait for, only where no other worker is free for it.
 //! A compaction that cannot wait, or that writers are held back for, is for `threads` workers of
-//! the usual priority: a thread that has lowered its own may not raise it again.
+//! the usual priority: a thread that has lowered its own may not raise it again. One more waits
+//! for the device to take what writers have logged, and for nothing else: it is woken by itself.
 //!
 //! I1: a step runs exactly once, or is dropped unrun by `shutdown`.
 //! I2: no lock is held while a step runs or is dropped.
@@ -38,6 +39,7 @@ pub(crate) struct ThreadPool {
 struct Shared {
     queues: Mutex<Queues>,
     wake: Condvar,
+    wake_write_back: Condvar,
 }
 
 #[derive(Default)]
@@ -46,6 +48,7 @@ struct Queues {
     awaited: VecDeque<Step>,
     compaction: VecDeque<Step>,
     housekeeping: VecDeque<Step>,
+    write_back: VecDeque<Step>,
     /// Workers for flushes that wait for a step or were woken for one.
     idle: usize,
     closed: bool,
@@ -58,6 +61,7 @@ enum Role {
     FlushOnly,
     HousekeepingFirst,
     AwaitedOnly,
+    WriteBackOnly,
 }
 
 impl Role {
@@ -65,7 +69,7 @@ impl Role {
         match self {
             Self::Any => COMPACTION_PRIORITY_STEPS,
             Self::FlushOnly | Self::HousekeepingFirst => FLUSH_PRIORITY_STEPS,
-            Self::AwaitedOnly => 0,
+            Self::AwaitedOnly | Self::WriteBackOnly => 0,
         }
     }
 
@@ -89,6 +93,7 @@ impl Queues {
                 self.housekeeping.pop_front().or_else(|| self.flush.pop_front())
             }
             Role::AwaitedOnly => self.awaited.pop_front(),
+            Role::WriteBackOnly => self.write_back.pop_front(),
         }
     }
 }
@@ -100,8 +105,11 @@ impl ThreadPool {
     /// Where the system refuses a thread; those already started end.
     pub(crate) fn new(threads: usize) -> io::Result<Arc<Self>> {
         let threads = threads.max(1);
-        let shared =
-            Arc::new(Shared { queues: Mutex::new(Queues::default()), wake: Condvar::new() });
+        let shared = Arc::new(Shared {
+            queues: Mutex::new(Queues::default()),
+            wake: Condvar::new(),
+            wake_write_back: Condvar::new(),
+        });
         let pool =
             Arc::new(Self { shared: shared.clone(), workers: Mutex::new(Vec::new()), threads });
         for number in 0..threads {
@@ -110,6 +118,7 @@ impl ThreadPool {
         }
         pool.start("cleave-flush", Role::FlushOnly)?;
         pool.start("cleave-keep", Role::HousekeepingFirst)?;
+        pool.start("cleave-log", Role::WriteBackOnly)?;
         Ok(pool)
     }
 
@@ -122,6 +131,10 @@ impl ThreadPool {
 }
 
 impl Shared {
+    fn wake_of(&self, role: Role) -> &Condvar {
+        if matches!(role, Role::WriteBackOnly) { &self.wake_write_back } else { &self.wake }
+    }
+
     fn work(&self, role: Role) {
         lower_priority(role.priority_steps());
         loop {
@@ -139,7 +152,7 @@ impl Shared {
                         return;
                     }
                     queues.idle += usize::from(role.is_for_flushes());
-                    self.wake.wait(&mut queues);
+                    self.wake_of(role).wait(&mut queues);
                     queues.idle -= usize::from(role.is_for_flushes());
                 }
             };
@@ -182,11 +195,17 @@ impl Executor for ThreadPool {
                     Priority::Awaited => queues.awaited.push_back(step),
                     Priority::Compaction => queues.compaction.push_back(step),
                     Priority::Housekeeping => queues.housekeeping.push_back(step),
+                    Priority::WriteBack => queues.write_back.push_back(step),
                 }
                 None
             }
         };
-        if refused.is_none() {
+        if refused.is_some() {
+            return;
+        }
+        if priority == Priority::WriteBack {
+            self.shared.wake_write_back.notify_all();
+        } else {
             // All of them: the one woken alone might not serve this queue.
             self.shared.wake.notify_all();
         }
@@ -221,6 +240,7 @@ impl Executor for ThreadPool {
             std::mem::replace(&mut *queues, Queues { closed: true, idle, ..Queues::default() })
         };
         self.shared.wake.notify_all();
+        self.shared.wake_write_back.notify_all();
         drop(dropped);
         let workers = std::mem::take(&mut *self.workers.lock());
         let own = thread::current().id();

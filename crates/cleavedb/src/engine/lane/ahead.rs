@@ -21,6 +21,8 @@ pub(super) struct Ahead {
     blank: Mutex<Option<BlankSegment>>,
     /// Whether the open segment's successor has been asked for.
     asked: AtomicBool,
+    /// Whether a step that starts write-back is queued.
+    is_write_back_queued: AtomicBool,
 }
 
 impl Ahead {
@@ -33,15 +35,24 @@ impl Ahead {
 /// Bytes of a segment after which their write-back is started: few enough that a sync finds
 /// little to write, many enough for the device.
 const WRITE_BACK_BYTES: u64 = 1 << 20;
+/// Bytes that write-back may be behind before a writer starts it by itself, and waits as long as
+/// the device is busy: what a sync finds to write then stays little, and writers that are faster
+/// than the device become as fast as it is.
+const WRITE_BACK_LAG_BYTES: u64 = 4 << 20;
 
 /// A segment is rolled by the group after the one that filled it: a part of its size beyond that
 /// is set aside as well, as much as the largest group takes.
 const OVERSHOOT_PART: u64 = 64;
 
 impl Lane {
-    /// Starts writing back what was appended, where that is much. Not under leadership: the call
-    /// may wait for a busy device.
-    pub(crate) fn start_write_back(&self) {
+    /// Appended bytes whose write-back has not been started.
+    fn write_back_lag(&self) -> u64 {
+        self.segment_bytes().saturating_sub(self.write_back_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Starts writing back what was appended, where that is much. The call waits where the device
+    /// is busy.
+    fn start_write_back(&self) {
         let from = self.write_back_bytes.load(Ordering::Relaxed);
         let to = self.segment_bytes();
         if to < from + WRITE_BACK_BYTES {
@@ -60,6 +71,34 @@ impl Lane {
 }
 
 impl Engine {
+    /// Has what was appended to either lane written back, where that is much. Not under leadership.
+    pub(crate) fn have_written_back(self: &Arc<Self>) {
+        for id in LaneId::ALL {
+            let lane = self.lane(id);
+            let lag = lane.write_back_lag();
+            if lag >= WRITE_BACK_LAG_BYTES {
+                lane.start_write_back();
+            } else if lag >= WRITE_BACK_BYTES {
+                self.queue_write_back(id);
+            }
+        }
+    }
+
+    fn queue_write_back(self: &Arc<Self>, id: LaneId) {
+        let queued = &self.lane(id).ahead.is_write_back_queued;
+        if queued.load(Ordering::Relaxed) || queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let engine = Arc::clone(self);
+        let step = move || {
+            let lane = engine.lane(id);
+            // Before the look at how much there is: who appends more asks again.
+            lane.ahead.is_write_back_queued.store(false, Ordering::Release);
+            lane.start_write_back();
+        };
+        self.io.executor.submit(Priority::WriteBack, Box::new(step));
+    }
+
     /// Has the next segment's file made in the background once the open segment is half full.
     pub(crate) fn prepare_next_segment(self: &Arc<Self>, id: LaneId) {
         let due = self.lane(id).segment_bytes() >= self.segment_bytes_max(id) / 2;

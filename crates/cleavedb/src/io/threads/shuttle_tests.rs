@@ -27,6 +27,7 @@ fn shuttle_steps_run_once_or_are_dropped() {
         step(Priority::Compaction);
         step(Priority::Housekeeping);
         step(Priority::Awaited);
+        step(Priority::WriteBack);
         let closer = {
             let pool = Arc::clone(&pool);
             thread::spawn("closer", move || pool.shutdown()).unwrap()
@@ -37,9 +38,9 @@ fn shuttle_steps_run_once_or_are_dropped() {
         closer.join().unwrap();
         // Whoever shut it down first has waited for what ran; nothing runs from here on.
         let ran = run.load(Ordering::SeqCst);
-        assert_eq!(dropped.load(Ordering::SeqCst), 5, "a step is neither run nor dropped");
+        assert_eq!(dropped.load(Ordering::SeqCst), 6, "a step is neither run nor dropped");
         step(Priority::Flush);
         assert_eq!(run.load(Ordering::SeqCst), ran, "a step ran after the end");
-        assert_eq!(dropped.load(Ordering::SeqCst), 6);
+        assert_eq!(dropped.load(Ordering::SeqCst), 7);
     });
 }

@@ -31,7 +31,13 @@ fn all_else_runs_while_compactions_hold_every_worker_for_them() {
         let gate = gate.clone();
         pool.submit(Priority::Compaction, Box::new(move || gate.pass()));
     }
-    let each = [Priority::Flush, Priority::Housekeeping, Priority::Flush, Priority::Awaited];
+    let each = [
+        Priority::Flush,
+        Priority::Housekeeping,
+        Priority::Flush,
+        Priority::Awaited,
+        Priority::WriteBack,
+    ];
     for priority in each {
         let done = done.clone();
         pool.submit(
@@ -70,6 +76,7 @@ fn flushes_run_at_a_lower_priority_and_compactions_that_can_wait_at_one_far_belo
     for _ in 0..20 {
         assert_eq!(priority_of(&pool, Priority::Compaction), below(COMPACTION_PRIORITY_STEPS));
         assert_eq!(priority_of(&pool, Priority::Awaited), usual);
+        assert_eq!(priority_of(&pool, Priority::WriteBack), usual);
         flush_workers_wait(&pool);
         assert_eq!(priority_of(&pool, Priority::Flush), below(FLUSH_PRIORITY_STEPS));
     }
