@@ -253,13 +253,13 @@ impl Listener for EntryListener {
     }
 
     fn order(&mut self, entries: &mut [Passing]) -> Result<()> {
-        let Some((relocation, facts)) = self.relocation.as_mut().zip(self.facts.as_mut()) else {
-            return Ok(());
-        };
-        let mut account = Account { changes: &mut self.changes, facts };
+        let Some(relocation) = self.relocation.as_mut() else { return Ok(()) };
+        let mut account = Account { changes: &mut self.changes, facts: self.facts.as_mut() };
         relocation.order(entries, &mut account)?;
-        facts.pack_beyond(self.unpacked_bytes_max);
-        self.held.set(facts.memory_bytes() as u64);
+        if let Some(facts) = &mut self.facts {
+            facts.pack_beyond(self.unpacked_bytes_max);
+            self.held.set(facts.memory_bytes() as u64);
+        }
         Ok(())
     }
 

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::checksum::KeyedHash;
-use crate::base::entry::{FileId, KeyspaceId, Seq};
+use crate::base::entry::{FileId, KeyspaceId, SEQ_MAX, Seq};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::{Arc, Mutex, figures};
 use crate::base::widths::Widths;
@@ -21,10 +21,11 @@ use crate::engine::superseding::SupersedingShare;
 use crate::values::file_table::ValueFiles;
 use crate::values::locator::{Generation, LocatorKey};
 use crate::values::map::place::Place;
-use crate::values::map::{Figures, FlushTouches, Map, Moves, Settings as Sizes, Swung};
+use crate::values::map::{Answer, Figures, FlushTouches, Map, Moves, Settings as Sizes, Swung};
 
 pub(crate) mod find;
 pub(crate) mod judge;
+pub(crate) mod moved;
 pub(crate) mod rebuild;
 pub(crate) mod touching;
 
@@ -47,12 +48,12 @@ struct KeptFor {
 }
 
 /// A container is on its way into force as long as this is there.
-pub(crate) struct Arriving<'a> {
-    mapping: &'a Mapping,
+pub(crate) struct Arriving {
+    mapping: Arc<Mapping>,
     container: FileId,
 }
 
-impl Drop for Arriving<'_> {
+impl Drop for Arriving {
     fn drop(&mut self) {
         self.mapping.arriving.lock().remove(&self.container);
     }
@@ -119,15 +120,21 @@ impl Mapping {
 
     /// A container is on its way into force until what is returned goes, which is to be when the
     /// map has been told of its records.
-    pub(crate) fn expect(&self, container: FileId) -> Arriving<'_> {
+    pub(crate) fn expect(self: &Arc<Self>, container: FileId) -> Arriving {
         self.arriving.lock().insert(container);
-        Arriving { mapping: self, container }
+        Arriving { mapping: Arc::clone(self), container }
+    }
+
+    /// Whether a container is on its way into force. Of one that a view has already, the map has
+    /// been told if it is not.
+    pub(crate) fn is_arriving(&self, container: FileId) -> bool {
+        self.arriving.lock().contains(&container)
     }
 
     /// Whether the map names, or is about to name, records of a container.
     pub(crate) fn names(&self, container: FileId) -> bool {
         // In this order: what has just arrived is counted.
-        let is_arriving = self.arriving.lock().contains(&container);
+        let is_arriving = self.is_arriving(container);
         is_arriving || self.live_in(container).records > 0
     }
 
@@ -225,6 +232,14 @@ impl Mapping {
             count(&mut live, &to, 1);
         }
         swung
+    }
+
+    /// Where the newest version of a key stands.
+    pub(crate) fn newest_of(&self, key: &LocatorKey<'_>) -> Option<Place> {
+        match self.map.lookup(key, SEQ_MAX) {
+            Answer::Found(version) => Some(version.place),
+            _ => None,
+        }
     }
 
     /// Forgets the keys of a keyspace that was dropped.

@@ -103,6 +103,7 @@ impl ScanSource {
             _pin: Pin::new(&self.engine.metrics),
             engine: Arc::clone(&self.engine),
             files: Arc::clone(&self.view.values),
+            newer: None,
             _snapshot: self.pin.clone(),
             keyspace: self.keyspace.id,
             entries: MergingCursor::new(children),
@@ -192,6 +193,8 @@ struct VisibleCursor {
     engine: Arc<Engine>,
     /// Pins the value files that entries name.
     files: Arc<ValueFiles>,
+    /// Those that a map led into last, where it leads beyond them.
+    newer: Option<Arc<ValueFiles>>,
     _snapshot: Option<Arc<SnapshotPin>>,
     keyspace: KeyspaceId,
     _pin: Pin,
@@ -489,16 +492,16 @@ impl VisibleCursor {
     /// The base with the handle of its record, if it is a separated one.
     fn located(&mut self, base: Base) -> Result<Base> {
         let Base::Bare(seq) = base else { return Ok(base) };
-        let Self { engine, files, keyspace, key, .. } = self;
-        let handle = engine.handle_of_bare(files, *keyspace, key, self.seq, seq)?;
-        Ok(Base::Separated(seq, Value::copy_from(&handle.encode())))
+        let Self { engine, files, newer, keyspace, key, .. } = self;
+        let handle = engine.handle_of_bare((files, newer), *keyspace, key, self.seq, seq)?;
+        Ok(Base::Separated(seq, Value::copy_from(&handle.encode()), newer.clone()))
     }
 
     /// The put under the merged cursor.
     fn base(&self) -> Base {
         let value = self.entries.value_owned();
         match self.entries.kind() {
-            Kind::PutSeparated => Base::Separated(self.entries.seq(), value),
+            Kind::PutSeparated => Base::Separated(self.entries.seq(), value, None),
             Kind::PutBare => Base::Bare(self.entries.seq()),
             _ => Base::Inline(value),
         }

@@ -15,7 +15,6 @@ use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::index::KeyRange;
-use crate::values::strategy::Collects;
 
 /// Fewer needless reads than so many are nobody's trouble.
 const READS_MIN: u64 = 512;
@@ -76,7 +75,7 @@ impl Engine {
         reads: u64,
         (first, last): (&[u8], &[u8]),
     ) {
-        let can_be_ordered = matches!(self.strategy.collection(), Collects::Facts);
+        let can_be_ordered = self.strategy.collection().moves_records();
         if reads == 0 || self.settings.read_only || !can_be_ordered {
             return;
         }

@@ -9,7 +9,8 @@ use crate::io::Purpose;
 use crate::io::memory_disk::CrashMode;
 use crate::{ErrorKind, StrategyKind};
 
-const KINDS: [StrategyKind; 2] = [StrategyKind::Unified, StrategyKind::Novkv];
+const KINDS: [StrategyKind; 3] =
+    [StrategyKind::Unified, StrategyKind::Novkv, StrategyKind::Wayfinder];
 const KEYS: u32 = 3_000;
 
 /// A read of some twenty values is a good one.
@@ -125,6 +126,50 @@ fn a_snapshot_and_an_iterator_of_before_see_what_they_saw() {
     }
 }
 
+/// What a scan knows of pairs ahead leads into the files of when it learned of them.
+#[test]
+fn a_scan_goes_on_where_values_were_put_in_order_and_collected_meanwhile() {
+    for kind in KINDS {
+        let disk = MemoryDisk::new();
+        let db = open(&disk, kind);
+        let keyspace = apart(&db);
+        let mut model = Model::new();
+        put_scattered(&keyspace, &mut model, 0);
+        db.flush().unwrap();
+        let old = model.clone();
+        for backwards in [false, true] {
+            let mut walk = keyspace.iter();
+            let mut next = || if backwards { walk.next_back() } else { walk.next() };
+            let mut seen = Vec::new();
+            for round in 0..12 {
+                seen.extend((0..40).map(|_| next().unwrap().unwrap()));
+                (0..KEYS).step_by(7 + round).for_each(|number| {
+                    put(&keyspace, &mut model, number * 121 % KEYS, round as u32);
+                });
+                db.compact().unwrap();
+                reclaim(&db);
+            }
+            assert!(db.stats().collection.records_moved > 0, "{kind:?}");
+            let wanted = old.iter().map(|(key, value)| (key.as_bytes(), value.as_bytes()));
+            let wanted: Vec<_> = match backwards {
+                true => wanted.rev().take(seen.len()).collect(),
+                false => wanted.take(seen.len()).collect(),
+            };
+            let seen: Vec<_> = seen.iter().map(|(key, value)| (&**key, &**value)).collect();
+            assert_eq!(seen, wanted, "{kind:?}, {backwards}");
+            drop(walk);
+            old_again(&keyspace, &mut model, &old);
+        }
+    }
+}
+
+fn old_again(keyspace: &Keyspace, model: &mut Model, old: &Model) {
+    for (key, value) in old {
+        keyspace.put(key, value).unwrap();
+        model.insert(key.clone(), value.clone());
+    }
+}
+
 #[test]
 fn scans_that_pay_for_scattered_values_have_them_put_in_order() {
     for kind in KINDS {
@@ -142,7 +187,7 @@ fn scans_that_pay_for_scattered_values_have_them_put_in_order() {
         }
         let (first, last) = (passes[0], passes[5]);
         assert!(last * 4 < first, "{kind:?}: {passes:?}");
-        // Once is enough.
+        // Nobody asked for it, and once is enough.
         assert_eq!(db.stats().collection.records_relocated, u64::from(KEYS), "{kind:?}");
         assert_shows(&keyspace, &model);
         assert_sound(&db);
@@ -178,4 +223,56 @@ fn a_damaged_value_stays_where_it_is_and_the_rest_is_put_in_order() {
             assert_eq!(keyspace.get(key).unwrap().unwrap(), value.as_bytes(), "{key}");
         }
     }
+}
+
+/// The map must be told of each record that moves: what there is no memory for waits.
+#[test]
+fn the_map_is_told_of_as_many_records_as_there_is_memory_for_and_the_next_time_of_the_rest() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk, StrategyKind::Wayfinder);
+    let keyspace = apart(&db);
+    let mut model = Model::new();
+    let keys = 2 * KEYS;
+    (0..keys).for_each(|number| put(&keyspace, &mut model, number * 121 % keys, 0));
+    db.flush().unwrap();
+    let before = reads_of_scan(&db, &keyspace, &model);
+    db.compact().unwrap();
+    let first = db.stats().collection.records_relocated;
+    assert!(first > u64::from(KEYS) / 2 && first < u64::from(keys), "{first}");
+    assert_shows(&keyspace, &model);
+    (0..3).for_each(|_| db.compact().unwrap());
+    let all = db.stats().collection.records_relocated;
+    assert!(all > u64::from(keys) * 9 / 10, "{all}");
+    let after = reads_of_scan(&db, &keyspace, &model);
+    assert!(after * 4 < before, "{after} reads after {before}");
+    assert_shows(&keyspace, &model);
+    assert_sound(&db);
+}
+
+/// Keys for which the map has no room have their handles in the index, and those change with it.
+#[test]
+fn records_of_bare_entries_and_of_handles_beside_a_full_map_are_put_in_order() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk, StrategyKind::Wayfinder);
+    let keyspace = db.keyspace("bare", KeyspaceOptions::new().separate_at(Some(8))).unwrap();
+    let (mut model, keys) = (Model::new(), 40_000);
+    (0..keys).for_each(|number| put(&keyspace, &mut model, number * 7_919 % keys, 0));
+    db.flush().unwrap();
+    let stats = db.stats().values;
+    assert!(stats.map.refused > 1000 && stats.map.keys > 1000, "{stats:?}");
+    (0..8).for_each(|_| db.compact().unwrap());
+    reclaim(&db);
+    let all = db.stats().collection.records_relocated;
+    assert!(all > u64::from(keys) * 8 / 10, "{all}");
+    assert_shows(&keyspace, &model);
+    assert_sound(&db);
+    // Nothing of what they left is held as if somebody needed it.
+    let values = db.stats().values;
+    assert!(values.live_bytes * 3 / 2 > values.file_bytes, "{values:?}");
+    drop(keyspace);
+    let disk = disk.crash_image(CrashMode::None, 0);
+    drop(db);
+    let db = open(&disk, StrategyKind::Wayfinder);
+    assert_shows(&db.existing_keyspace("bare").unwrap().unwrap(), &model);
+    assert_sound(&db);
 }

@@ -173,6 +173,7 @@ impl Engine {
         if let Some(touching) = &touching {
             draft.sections.extend(touching.sections(&self.view.load().values));
         }
+        draft.sections.extend(relocations.and_then(|relocations| relocations.before_edit()));
         self.commit_draft(draft, |_| {
             keyspace.index.install(change)?;
             let mut publication = Publication::default();

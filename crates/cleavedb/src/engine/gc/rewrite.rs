@@ -27,7 +27,8 @@ use crate::engine::Engine;
 use crate::engine::commit::{Task, Work};
 use crate::engine::locate::edit::LocatorEdit;
 use crate::engine::locate::swing::Moved;
-use crate::engine::mapping::judge::{MapJudge, MovedInMap};
+use crate::engine::mapping::judge::MapJudge;
+use crate::engine::mapping::moved::MovedInMap;
 use crate::engine::memory::BLOCKS_BUDGET_PART;
 use crate::engine::state::{Draft, Publication};
 use crate::io::Purpose;
@@ -227,6 +228,12 @@ impl Engine {
         let mut victims = Vec::with_capacity(ids.len());
         let mut sources = Vec::with_capacity(ids.len());
         for &id in ids.iter().filter(|&&id| id != newest) {
+            // After the view was taken: what it has is not arriving any more, or the map is still
+            // to be told of it (MO-5).
+            if self.mapping.as_ref().is_some_and(|mapping| mapping.is_arriving(id)) {
+                mark!("gc_container_arriving");
+                continue;
+            }
             let Some((victim, source)) = self.victim(&view.values, id)? else { continue };
             victims.push(victim);
             sources.push(source);

@@ -75,6 +75,14 @@ impl Mapping {
         }
     }
 
+    /// Where the record of a bare entry of this seq stands, as far as is known now.
+    pub(crate) fn place_of(&self, key: &LocatorKey<'_>, seq: Seq) -> Option<Place> {
+        match self.map.lookup(key, seq) {
+            Answer::Found(version) if version.seq == seq => Some(version.place),
+            _ => None,
+        }
+    }
+
     /// Gives a bare entry that a lookup met its handle.
     fn settle(&self, values: &ValueFiles, key: &LocatorKey<'_>, lookup: &mut Lookup) -> Mapped {
         let snapshot = lookup.snapshot;
@@ -249,11 +257,11 @@ impl Engine {
         Ok(Mapped::Settled)
     }
 
-    /// The handle of a bare entry that a scan met, and the files that it leads into; the scan's
-    /// snapshot is registered.
+    /// The handle of a bare entry that a scan met, whose snapshot is registered. It leads into
+    /// these files, or into newer ones, which are kept for the next one.
     pub(crate) fn handle_of_bare(
         &self,
-        files: &mut Arc<ValueFiles>,
+        (files, newer): (&ValueFiles, &mut Option<Arc<ValueFiles>>),
         keyspace: KeyspaceId,
         key: &[u8],
         snapshot: Seq,
@@ -262,11 +270,12 @@ impl Engine {
         let Some(mapping) = &self.mapping else { return Err(self.has_no_record(key)) };
         let located = mapping.key(keyspace, key);
         for _ in 0..VIEWS_MAX {
+            let files = newer.as_deref().unwrap_or(files);
             match mapping.handle_of(files, &located, snapshot, seq) {
                 Ok(handle) => return Ok(handle),
                 Err(Mapped::Elsewhere) => {
                     mark!("map_place_after_view");
-                    *files = Arc::clone(&self.view.load().values);
+                    *newer = Some(Arc::clone(&self.view.load().values));
                     thread::yield_now();
                 }
                 Err(_) => break,

@@ -11,15 +11,15 @@ use std::collections::BTreeSet;
 use crate::base::checksum::key_hash;
 use crate::base::entry::{FileId, KeyspaceId, Kind};
 use crate::base::error::Result;
-use crate::base::lookup::Lookup;
+use crate::base::lookup::{Found, Lookup};
 use crate::base::marks::mark;
 use crate::base::planted::planted;
-use crate::base::sync::Arc;
 use crate::engine::Engine;
 use crate::engine::mapping::Mapping;
-use crate::values::cache::{ValueCache, cache_place};
+use crate::engine::mapping::moved::MovedInMap;
+use crate::values::handle::Handle;
+use crate::values::map::Held;
 use crate::values::map::place::{Place, Snapshots};
-use crate::values::map::{Held, Map, Moves, Swung};
 use crate::values::rewrite::{Judge, JudgedRecord, MovedRecord};
 use crate::values::table::writer::TablePlace;
 
@@ -101,60 +101,12 @@ impl Engine {
         };
         let mut lookup = Lookup::new(record.seq);
         index.get(record.key, key_hash(record.key), &mut lookup)?;
-        let found = lookup.found;
-        Ok(found.is_some_and(|f| f.seq == record.seq && f.kind == Kind::PutSeparated))
-    }
-}
-
-/// Records that a collection has moved: all of them, or the map would lead nowhere.
-#[derive(Debug, Default)]
-pub(crate) struct MovedInMap {
-    keys: Vec<u8>,
-    records: Vec<MovedKey>,
-    /// Bytes of those that only snapshots need.
-    pub(crate) kept_bytes: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct MovedKey {
-    keyspace: KeyspaceId,
-    /// Where its key ends, which begins where the one before ends.
-    key_end: usize,
-    from: Place,
-    to: Place,
-}
-
-impl MovedInMap {
-    fn note(&mut self, keyspace: KeyspaceId, key: &[u8], from: Place, to: Place) {
-        self.keys.extend_from_slice(key);
-        self.records.push(MovedKey { keyspace, key_end: self.keys.len(), from, to });
-    }
-
-    /// Bytes of memory.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.keys.capacity() + self.records.capacity() * size_of::<MovedKey>()
-    }
-
-    /// Tells the map (MJ-2), and the cache.
-    pub(crate) fn swing(&self, mapping: &Mapping, moves: &Moves<Arc<Map>>, cache: &ValueCache) {
-        let mut start = 0;
-        for record in &self.records {
-            let key = self.keys.get(start..record.key_end).unwrap_or_default();
-            start = record.key_end;
-            let key = mapping.key(record.keyspace, key);
-            let to = match planted!("map_told_of_old_offset") {
-                true => Place { offset: record.from.offset, ..record.to },
-                false => record.to,
-            };
-            match mapping.swing(moves, &key, &record.from, to) {
-                Swung::Newest => {
-                    mark!("map_swung");
-                    let at = |place: &Place| cache_place(place.container, place.offset);
-                    cache.moved(at(&record.from), at(&record.to));
-                }
-                Swung::Superseded => mark!("map_chain_swung"),
-                Swung::Nothing => mark!("map_swung_nothing"),
-            }
-        }
+        // The file, too: relocation leaves a record behind that has the same seq.
+        let is_its_handle =
+            |value: &[u8]| Handle::decode(value).is_ok_and(|handle| handle.file == record.file);
+        Ok(lookup.found.is_some_and(|found| {
+            let Found { kind, seq, value } = found;
+            (kind, seq) == (Kind::PutSeparated, record.seq) && is_its_handle(&value)
+        }))
     }
 }

@@ -37,8 +37,9 @@ pub(crate) struct LaterFold {
 pub(super) enum Base {
     /// Its value.
     Inline(Value),
-    /// Its seq and handle.
-    Separated(Seq, Value),
+    /// Its seq and handle, and the files that this leads into, where these are newer than the
+    /// view's: in others its record may be gone.
+    Separated(Seq, Value, Option<Arc<ValueFiles>>),
     /// Its seq: a map knows where its record stands.
     Bare(Seq),
 }
@@ -56,9 +57,10 @@ impl Base {
             Self::Inline(value) => Ok(value),
             // The cursor has given it a handle.
             Self::Bare(_) => Err(unsupported_kind(Kind::PutBare)),
-            Self::Separated(seq, handle) => {
+            Self::Separated(seq, handle, newer) => {
                 let handle = engine.strategy.resolve(&handle)?;
                 let wanted = Wanted { handle, keyspace, key, seq };
+                let files = newer.as_deref().unwrap_or(files);
                 engine.value_reader(files).read(&wanted, Purpose::Read)
             }
         }

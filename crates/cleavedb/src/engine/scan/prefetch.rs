@@ -24,6 +24,7 @@ use crate::engine::scan::later::{Base, LaterValue, fold};
 use crate::engine::scan::{ScanOptions, Values, VisibleCursor};
 use crate::io::Purpose;
 use crate::io::meter::HeldMemory;
+use crate::values::file_table::ValueFiles;
 use crate::values::handle::Handle;
 use crate::values::reader::Wanted;
 use crate::values::reader::ahead::ValuesAhead;
@@ -434,11 +435,18 @@ impl VisibleCursor {
         let mut places = 0;
         let (mut bytes, mut own_bytes) = (0, 0);
         let Behind { next: mut taken, mut end } = from;
-        let mut last = None;
+        let (mut last, mut newer) = (None, None);
         while bytes < room.bytes || pairs.is_empty() {
             let Some(mut pair) = taken.take().or_else(|| self.take_pair(forward, &mut end)) else {
                 break;
             };
+            if let Some(Base::Separated(.., of_pair)) = &pair.base
+                && !is_same(newer.get_or_insert_with(|| of_pair.clone()), of_pair)
+            {
+                // One window reads from one version of the files.
+                taken = Some(pair);
+                break;
+            }
             let side = pair.handle().and_then(|handle| self.side_of(&handle));
             if pairs.len() >= room.pairs {
                 let is_beside = last.zip(side).is_some_and(|(last, side): (Side, Side)| {
@@ -463,8 +471,9 @@ impl VisibleCursor {
         let mut wanted: Vec<Wanted<'_>> = Vec::with_capacity(places);
         wanted.extend(pairs.iter().filter_map(|pair| pair.wanted(self.keyspace)));
         debug_assert_eq!(wanted.len(), places);
-        let values =
-            self.engine.value_reader(&self.files).begin(&wanted, Purpose::Read, room.is_noted);
+        let newer = newer.flatten();
+        let reader = self.engine.value_reader(newer.as_deref().unwrap_or(&self.files));
+        let values = reader.begin(&wanted, Purpose::Read, room.is_noted);
         if let (Some(first), Some(last)) = (wanted.first(), wanted.last()) {
             let reads = values.needless_reads(self.engine.widths.value_order_bytes);
             let ends = if forward { (first.key, last.key) } else { (last.key, first.key) };
@@ -492,7 +501,7 @@ impl VisibleCursor {
         let key = Value::copy_from(self.key());
         let (base, operands) = self.parts();
         let place = match &base {
-            Some(Base::Separated(_, handle)) => {
+            Some(Base::Separated(_, handle, _)) => {
                 let handle = self.engine.strategy.resolve(handle);
                 Some(handle.map(|handle| Place { number: 0, handle }))
             }
@@ -516,11 +525,12 @@ impl VisibleCursor {
     fn resolve(&self, pair: Pair, values: &mut ValuesAhead) -> Result<(Value, Value)> {
         let Pair { key, base, operands, place } = pair;
         let base = match (base, place) {
-            (Some(Base::Separated(seq, _)), Some(place)) => {
+            (Some(Base::Separated(seq, _, newer)), Some(place)) => {
                 let Place { number, handle } = place?;
                 let wanted = Wanted { handle, keyspace: self.keyspace, key: &key, seq };
                 let value = values.value(number, &wanted)?;
-                let reader = self.engine.value_reader(&self.files);
+                let files = newer.as_deref().unwrap_or(&self.files);
+                let reader = self.engine.value_reader(files);
                 reader.keep_known(values, number, &wanted, &value);
                 Some(value)
             }
@@ -531,6 +541,11 @@ impl VisibleCursor {
         self.note_folded(&key, &operands, &value);
         Ok((key, value))
     }
+}
+
+/// Whether both are the view's files, or the same newer ones.
+fn is_same(left: &Option<Arc<ValueFiles>>, right: &Option<Arc<ValueFiles>>) -> bool {
+    left.as_ref().map(Arc::as_ptr) == right.as_ref().map(Arc::as_ptr)
 }
 
 impl Pair {
@@ -544,7 +559,7 @@ impl Pair {
 
     /// Its separated value.
     fn wanted(&self, keyspace: KeyspaceId) -> Option<Wanted<'_>> {
-        let (Some(Base::Separated(seq, _)), Some(Ok(place))) = (&self.base, &self.place) else {
+        let (Some(Base::Separated(seq, ..)), Some(Ok(place))) = (&self.base, &self.place) else {
             return None;
         };
         Some(Wanted { handle: place.handle, keyspace, key: &self.key, seq: *seq })

@@ -40,7 +40,7 @@ enum Lapse {
 }
 
 /// What every long enough run must meet.
-const MARKS: [&str; 31] = [
+const MARKS: [&str; 33] = [
     "absent_since",
     "answered_by_handle",
     "answered_by_map",
@@ -63,6 +63,8 @@ const MARKS: [&str; 31] = [
     "quiesced",
     "rebuilt",
     "rebuilt_after_a_flush",
+    "relocated",
+    "relocated_too_late",
     "replaced",
     "seqs_reused_after_cut",
     "several_versions_touched",
@@ -178,7 +180,7 @@ fn every_duty_of_the_callers_is_needed() {
         (Lapse::CollectAboveFlushed, 50),
         (Lapse::ReplayFlushed, 50),
         (Lapse::LateScan, 300),
-        (Lapse::NoShadows, 1000),
+        (Lapse::NoShadows, 4000),
     ];
     let run = |lapse, seed, steps| run(seed, steps, Guards::default(), Some(lapse));
     let harmless = needless("map, callers", &lapses, run);

@@ -127,6 +127,14 @@ pub(crate) enum Collects<'a> {
     Map,
 }
 
+impl Collects<'_> {
+    /// Whether records may move by themselves, with key and seq as they are: so that compaction can
+    /// put them in order.
+    pub(crate) fn moves_records(&self) -> bool {
+        matches!(self, Self::Facts | Self::Map)
+    }
+}
+
 /// How a strategy judges records by what the index says of their keys.
 pub(crate) trait AsksIndex: Send + Sync {
     /// Whether a record in a file under collection is the value of its key.

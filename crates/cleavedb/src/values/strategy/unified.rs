@@ -4,7 +4,7 @@
 //! compaction meets it; collection writes neither index nor handles, and tells the locator where
 //! records have gone.
 
-use crate::values::strategy::victims::{VictimOrder, VictimPolicy};
+use crate::values::strategy::victims::VictimPolicy;
 use crate::values::strategy::{Collects, Strategy};
 
 /// The strategy; it has no state.
@@ -24,10 +24,9 @@ impl Strategy for Unified {
         true
     }
 
-    /// Flushes say at once what died, so that nothing is missed by waiting for files that are worth
-    /// more: beside a bound of 1.25, those of which half is garbage.
+    /// Flushes say at once what died.
     fn victims(&self) -> VictimPolicy {
-        VictimPolicy { order: VictimOrder::CostBenefit, is_grouped: true, due_worth_percent: 400 }
+        VictimPolicy::patient()
     }
 }
 

@@ -3,7 +3,7 @@
 //! map and nothing else, so that garbage is known at flush, and collection writes no index
 //! (Wayfinder, SiMoD'24). A key for which the map has no room keeps its handle in the index.
 
-use crate::values::strategy::victims::{VictimOrder, VictimPolicy};
+use crate::values::strategy::victims::VictimPolicy;
 use crate::values::strategy::{Collects, Strategy};
 
 /// The strategy; it has no state: the map is the engine's.
@@ -23,9 +23,10 @@ impl Strategy for Wayfinder {
         true
     }
 
-    /// Most garbage first, as the paper has it.
+    /// Flushes say at once what died. Any policy will do, says the paper, and leaves it to others to
+    /// keep hot and cold apart.
     fn victims(&self) -> VictimPolicy {
-        VictimPolicy::plain(VictimOrder::Greedy)
+        VictimPolicy::patient()
     }
 }
 

@@ -62,9 +62,11 @@ enum Move {
     Swing,
 }
 
-/// The collection of some containers into one.
+/// The collection of some containers into one, or the relocation of some of their records.
 pub(super) struct Collection {
     stage: Move,
+    /// A relocation takes what it likes, and leaves the containers as they are.
+    relocates: bool,
     pub(super) sources: Vec<u64>,
     pub(super) target: u64,
     pending: Vec<(Record, Place)>,
@@ -75,6 +77,11 @@ pub(super) struct Collection {
 }
 
 impl Collection {
+    /// Whether a container goes with its end.
+    fn takes(&self, id: u64) -> bool {
+        !self.relocates && self.sources.contains(&id)
+    }
+
     /// Between which two steps a crash would come.
     pub(super) fn gap(&self) -> Option<&'static str> {
         match self.stage {
@@ -228,9 +235,7 @@ impl World {
         let is_busy = |id: u64| {
             let is_target = |task: &Collection| task.target == id;
             let is_early = self.has(Lapse::CollectBeforeSwing);
-            self.collections
-                .iter()
-                .any(|task| task.sources.contains(&id) || is_target(task) && !is_early)
+            self.collections.iter().any(|task| task.takes(id) || is_target(task) && !is_early)
         };
         let is_flushed = |id: u64| {
             let mut records = self.records.range((id, 0)..(id + 1, 0));
@@ -261,8 +266,10 @@ impl World {
                 (*record, Place { container, file: container, offset, bytes: 1000 })
             })
             .collect();
+        let relocates = !is_of_all && self.random.chance(20);
         self.collections.push(Collection {
             stage: Move::Look,
+            relocates,
             sources: victims,
             target,
             pending,
@@ -304,6 +311,9 @@ impl World {
                 let Some(moves) = &task.moves else { return };
                 let swung = self.with_key(record.key, |key| moves.swing(key, &old, new));
                 let has_swung = swung != Swung::Nothing;
+                if task.relocates {
+                    self.mark(if has_swung { "relocated" } else { "relocated_too_late" });
+                }
                 self.mark(if has_swung { "swing" } else { "swing_of_nothing" });
             }
         }
@@ -314,12 +324,15 @@ impl World {
         if let Some(moves) = task.moves.take() {
             moves.publish(Generation(task.generation));
         }
-        self.open.retain(|id| !task.sources.contains(id));
+        self.open.retain(|id| !task.takes(*id));
     }
 
     /// Looks at a record, and copies it if it is live; nothing when there is none left.
     fn look_step(&mut self, task: &mut Collection) -> bool {
         let Some((record, place)) = task.pending.pop() else { return false };
+        if task.relocates && self.random.chance(50) {
+            return true;
+        }
         let map = Arc::clone(&self.map);
         let held = self.with_own_key(record.key, |world, key| {
             map.holds(key, &place, || {
@@ -335,7 +348,7 @@ impl World {
         if matches!(held, Held::Superseded { .. }) {
             self.mark("superseded_but_needed");
         }
-        if is_live || self.has_handle(&record) {
+        if is_live || self.has_handle(&record, &place) {
             let number = task.moved.len() as u32;
             let new = self.place_record(task.target, number, record);
             task.moved.push((record, place, new));
@@ -372,7 +385,7 @@ impl World {
                 *place = *new;
             }
         }
-        containers.retain(|id| !task.sources.contains(id));
+        containers.retain(|id| !task.takes(*id));
         containers.insert(task.target);
         self.open.insert(task.target);
         self.durable.generation += 1;

@@ -396,7 +396,7 @@ impl World {
     }
 
     /// Whether a record must stay: the index has its handle, or the map needs it.
-    pub(super) fn has_handle(&self, record: &Record) -> bool {
-        self.durable.handles.contains_key(&record.id)
+    pub(super) fn has_handle(&self, record: &Record, place: &Place) -> bool {
+        self.durable.handles.get(&record.id) == Some(place)
     }
 }

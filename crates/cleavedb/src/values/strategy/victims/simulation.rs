@@ -8,6 +8,7 @@ use crate::values::strategy::Strategy;
 use crate::values::strategy::novkv::Novkv;
 use crate::values::strategy::space::{Space, plan};
 use crate::values::strategy::unified::Unified;
+use crate::values::strategy::wayfinder::Wayfinder;
 
 /// Records of the store.
 const KEYS: u64 = 60_000;
@@ -183,6 +184,8 @@ fn survivors_by_themselves_and_patience_halve_what_is_moved() {
         let (mixed, _) = run(&Novkv, Survivors::IntoLog, theta);
         let (greedy, of_greedy) = run(&Novkv, Survivors::Apart, theta);
         let (unified, of_unified) = run(&Unified, Survivors::Apart, theta);
+        let (wayfinder, of_wayfinder) = run(&Wayfinder, Survivors::Apart, theta);
+        assert_eq!((wayfinder, of_wayfinder), (unified, of_unified), "zipf {theta}");
         println!(
             "zipf {theta}: moved by written: into the log {mixed:.2}, apart and greedy \
              {greedy:.2} (space {of_greedy:.3}), unified {unified:.2} ({of_unified:.3})"
