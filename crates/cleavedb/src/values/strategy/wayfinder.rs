@@ -23,8 +23,8 @@ impl Strategy for Wayfinder {
         true
     }
 
-    /// Flushes say at once what died. Any policy will do, says the paper, and leaves it to others to
-    /// keep hot and cold apart.
+    /// Flushes say at once what died. Any policy will do, says the paper; it leaves keeping hot and
+    /// cold apart to others.
     fn victims(&self) -> VictimPolicy {
         VictimPolicy::patient()
     }
