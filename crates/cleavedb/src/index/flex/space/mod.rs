@@ -257,6 +257,8 @@ pub(crate) struct Space {
     table: Arc<Segments>,
     /// What parts of groups write through when there is one.
     spares: Vec<SegmentWriter>,
+    /// What a reclaim writes through: what has lived until then stands apart from what is new.
+    survivors: Option<SegmentWriter>,
     log: Log,
     pages: PageStore,
     state: SpaceState,
@@ -279,6 +281,7 @@ impl Space {
             segments: BTreeMap::new(),
             table: Arc::default(),
             spares: Vec::new(),
+            survivors: None,
             log: Log::new(context, 0),
             pages: PageStore::new(&context.pages),
             state: SpaceState::default(),

@@ -1,5 +1,7 @@
 //! Getting space back: what lives in segments of much garbage is written again, in the group in the
-//! making, and the segments go once that counts.
+//! making, and the segments go once that counts. It goes to a segment of its own: what has lived so
+//! long mostly lives on, so that a segment of such bytes, and one of new ones alone, come to be
+//! nearly full of garbage, or of none.
 //!
 //! Run by the one writer, whenever it likes; which segments are worth it is a pure function.
 
@@ -103,7 +105,10 @@ impl Space {
                 .into_iter()
                 .filter_map(|id| Some((id, self.segments.get(&id)?.clone())))
                 .collect();
-        if let Err(error) = self.empty(&chosen, find, &mut reclaimed) {
+        self.swap_survivors();
+        let emptied = self.empty(&chosen, find, &mut reclaimed);
+        self.swap_survivors();
+        if let Err(error) = emptied {
             self.roll_back();
             return Err(error);
         }

@@ -89,7 +89,7 @@ impl Space {
     pub(crate) fn commit(&mut self) -> Result<Prepared> {
         self.check_open()?;
         if let Err(error) = self.sync_data() {
-            (self.making.writer, self.spares) = (None, Vec::new());
+            (self.making.writer, self.spares, self.survivors) = (None, Vec::new(), None);
             self.roll_back();
             return Err(error);
         }
@@ -214,16 +214,24 @@ impl Space {
         Ok(())
     }
 
+    /// What the segments are written through that are not full.
+    fn writers(&self) -> impl Iterator<Item = &SegmentWriter> {
+        self.making.writer.iter().chain(&self.spares).chain(&self.survivors)
+    }
+
     /// Whether a segment is written to.
     pub(super) fn is_open(&self, id: FileId) -> bool {
-        let mut writers = self.making.writer.iter().chain(&self.spares);
-        writers.any(|writer| writer.segment().id() == id)
+        self.writers().any(|writer| writer.segment().id() == id)
+    }
+
+    /// Has the group in the making written through what writes survivors, or back again.
+    pub(super) fn swap_survivors(&mut self) {
+        std::mem::swap(&mut self.making.writer, &mut self.survivors);
     }
 
     /// Lets segments go that nothing leads to, but for those that are written to.
     fn drop_dead_segments(&mut self) {
-        let writers = self.making.writer.iter().chain(&self.spares);
-        let open: Vec<FileId> = writers.map(|writer| writer.segment().id()).collect();
+        let open: Vec<FileId> = self.writers().map(|writer| writer.segment().id()).collect();
         self.segments.retain(|id, state| {
             let is_needed = state.live_bytes > 0 || open.contains(id);
             if !is_needed && planted!("flex_segment_removed_under_view") {
@@ -246,12 +254,13 @@ impl Space {
     }
 
     fn sync_data(&mut self) -> Result<()> {
-        let making = &mut self.making;
-        let writers = making.writer.iter_mut().chain(&mut self.spares);
+        let writers = self.making.writer.iter_mut().chain(&mut self.spares);
+        let writers = writers.chain(&mut self.survivors);
         sync_all(&self.context, writers.filter(|writer| writer.is_behind()))?;
-        let writers = making.writer.iter().chain(&self.spares);
-        let positions = writers.map(|writer| (Arc::clone(writer.segment()), writer.position()));
-        for (segment, position) in positions.collect::<Vec<_>>() {
+        let position = |writer: &SegmentWriter| (Arc::clone(writer.segment()), writer.position());
+        let positions: Vec<_> = self.writers().map(position).collect();
+        let making = &mut self.making;
+        for (segment, position) in positions {
             making.measured(segment, position);
         }
         if std::mem::take(&mut making.has_new_names) {

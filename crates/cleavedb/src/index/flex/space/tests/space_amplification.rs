@@ -86,3 +86,35 @@ fn what_no_owner_tells_of_is_found_by_walking() {
     commit(&mut space);
     assert_eq!(all(&space), before);
 }
+
+#[test]
+fn what_is_moved_stands_apart_from_what_is_new() {
+    let disk = disk();
+    let context = context(&disk, SMALL);
+    let mut space = updated(&context);
+    let segments = |space: &Space| space.segments().map(|(id, _)| id).collect::<Vec<_>>();
+    let before = segments(&space);
+    assert!(space.reclaim(u64::MAX, &home).unwrap().moved_bytes > 0);
+    commit(&mut space);
+    let is_new = |id: &FileId| !before.contains(id);
+    let survivors: Vec<FileId> = segments(&space).into_iter().filter(is_new).collect();
+    assert!(!survivors.is_empty());
+    let segment_of_first = |space: &Space| {
+        let first = space.tree().walk(0..1).unwrap().next().unwrap();
+        segment::format::place_of(first.extent.physical).0
+    };
+    space.insert(0, &[7; 1000], 99).unwrap();
+    let state = commit(&mut space);
+    assert!(!survivors.contains(&segment_of_first(&space)), "{survivors:?}");
+    let bytes = all(&space);
+    assert_eq!(all(&Space::open(&context, state).unwrap()), bytes);
+    // A group that is given up takes nothing of what stands in either of them.
+    space.insert(0, &[8; 1000], 99).unwrap();
+    space.roll_back();
+    space.reclaim(u64::MAX, &home).unwrap();
+    space.roll_back();
+    assert_eq!(all(&space), bytes);
+    space.insert(0, &[9; 10], 99).unwrap();
+    commit(&mut space);
+    assert_eq!(all(&space).get(10..), Some(&bytes[..]));
+}
