@@ -28,6 +28,9 @@ use crate::index::stripes::surviving_tombstones;
 use crate::index::{Backlog, IndexJob, JobContext, KeyRange, Listener, Prepared, WorkReport};
 use crate::io::Purpose;
 
+/// Garbage while a pass goes over nearly all intervals, by what is left alone at other times.
+const PASS_GARBAGE_MAX: f64 = 2.0;
+
 /// Figures of a space that decide what is due.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
@@ -182,6 +185,14 @@ impl Plans {
         Backlog { level0_runs: 0, pending_bytes }
     }
 
+    /// Whether segments are to be emptied. What a pass over nearly all intervals has not come to yet
+    /// it is about to write anew, and to move that before would be to write it twice; so segments
+    /// have more time then to become garbage as a whole.
+    fn is_reclaim_due(&self, limits: &FlexLimits) -> bool {
+        let most = if self.quiet.passes_most(limits) { PASS_GARBAGE_MAX } else { 1.0 };
+        self.garbage_score() > most && !self.reclaim_waits
+    }
+
     fn garbage_score(&self) -> f64 {
         let Figures { garbage_bytes, data_bytes, .. } = self.figures;
         let most = data_bytes as f64 * self.garbage_percent_max as f64 / 100.0;
@@ -193,7 +204,7 @@ impl Plans {
         if self.figures.is_checkpoint_due {
             return Some((Task::Checkpoint, garbage.max(2.0)));
         }
-        if garbage > 1.0 && !self.reclaim_waits {
+        if self.is_reclaim_due(&shared.limits) {
             return Some((Task::Reclaim, garbage));
         }
         if let Some(request) = self.requests.first() {
@@ -496,3 +507,6 @@ impl FlexJob {
         Ok(prepared)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -65,6 +65,11 @@ impl Quiet {
         Some((start, fragments_min))
     }
 
+    /// Whether a pass is under way that writes nearly all intervals anew.
+    pub(super) fn passes_most(&self, limits: &FlexLimits) -> bool {
+        self.pays_for_most && self.due(limits).is_some()
+    }
+
     /// Intervals up to a key were passed, or all of them, and so many bytes of them written. What
     /// is left over in the end was for nothing that is still to be done, unless a flush came
     /// meanwhile: then all are to be passed again.

@@ -1,0 +1,45 @@
+//! When segments are emptied.
+
+use super::*;
+
+fn plans(garbage_bytes: u64) -> Plans {
+    Plans::new(of(garbage_bytes), 25)
+}
+
+fn of(garbage_bytes: u64) -> Figures {
+    Figures { garbage_bytes, data_bytes: 1000, ..Figures::default() }
+}
+
+/// What it would move is written anew by the pass.
+#[test]
+fn a_pass_over_nearly_all_intervals_lets_garbage_gather() {
+    let limits = FlexLimits { gathered_bytes_min: 100, ..FlexLimits::USUAL };
+    let mut plans = plans(400);
+    plans.installed(Some(of(400)), &Done::Flush(1000));
+    assert!(plans.is_reclaim_due(&limits), "somebody may be writing");
+    assert!(plans.note_quiet(&limits, 1000));
+    assert!(!plans.is_reclaim_due(&limits), "a pass is about to write it anew");
+    plans.installed(Some(of(501)), &Done::Passed(Some(b"key".into()), 100));
+    assert!(plans.is_reclaim_due(&limits), "there is an end to it");
+    plans.installed(Some(of(400)), &Done::Passed(Some(b"key".into()), 100));
+    assert!(!plans.is_reclaim_due(&limits));
+    plans.installed(Some(of(400)), &Done::Flush(1));
+    assert!(plans.is_reclaim_due(&limits), "the pass is put off");
+    plans.note_quiet(&limits, 1000);
+    assert!(!plans.is_reclaim_due(&limits));
+    plans.installed(Some(of(400)), &Done::Passed(None, 100));
+    plans.installed(Some(of(400)), &Done::Passed(None, 100));
+    assert!(plans.is_reclaim_due(&limits), "all has been passed");
+}
+
+/// It leaves alone most of what a reclaim would move.
+#[test]
+fn a_pass_over_the_worst_intervals_alone_does_not() {
+    let limits = FlexLimits { gathered_bytes_min: 100, ..FlexLimits::USUAL };
+    let mut plans = plans(400);
+    plans.installed(Some(of(400)), &Done::Flush(200));
+    assert!(plans.note_quiet(&limits, 1000));
+    assert!(plans.is_reclaim_due(&limits));
+    plans.installed(Some(of(250)), &Done::Reclaim(true));
+    assert!(!plans.is_reclaim_due(&limits), "so much is left alone");
+}
