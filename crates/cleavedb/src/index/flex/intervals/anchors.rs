@@ -102,6 +102,15 @@ pub(super) struct Interval {
 }
 
 impl Interval {
+    /// Bytes before its tail, and about those of it that the tail has made garbage, as far as that
+    /// is known.
+    pub(super) fn superseded(&self) -> (u64, u64) {
+        match &self.tail_index {
+            None => (self.bytes, 0),
+            Some(index) => (index.start(), index.superseded_bytes()),
+        }
+    }
+
     /// Records in its tail, if all of them are known.
     pub(super) fn known_tail(&self) -> Option<usize> {
         match &self.tail_index {

@@ -40,6 +40,11 @@ use crate::io::Purpose;
 /// Bytes that gather before they are written, in intervals.
 const PENDING_INTERVALS: u64 = 16;
 
+/// Which part of what stands before a tail may be garbage on top of what an interval may have. The
+/// less, the more often a large one is written anew; the more, the more room it takes, and reads
+/// fetch.
+const SUPERSEDED_PART: u64 = 3;
+
 /// An interval in the cache makes way for what is written in its place up to so many times the
 /// bytes: a flush that brings more does not push out what else is read.
 const CACHED_INTERVALS: u64 = 4;
@@ -219,7 +224,7 @@ impl Applier<'_> {
         let source = self.fetched.source;
         let is_wanted = |found: &Found<'_>| {
             self.editor.cache.peek(found.interval.stamp).is_none()
-                && found.interval.bytes <= self.editor.limits.interval_bytes_max
+                && found.interval.bytes <= 2 * self.editor.limits.interval_bytes_max
         };
         let found = anchors.iter().filter_map(|anchor| source.anchors.find(anchor));
         let wanted: Vec<Found<'_>> = found.filter(is_wanted).collect();
@@ -519,11 +524,18 @@ impl Applier<'_> {
 }
 
 /// Whether entries are few enough to go behind an interval, by what both have.
+///
+/// To write an interval anew costs its bytes, so that a large one is to be written the more seldom
+/// for it: garbage that its tail has made does not make it too large, up to a share of it.
 fn has_room_behind(interval: &Interval, portion: &Portion, limits: FlexLimits) -> bool {
+    let (before_tail, superseded) = interval.superseded();
+    let is_small = interval.bytes + portion.bytes <= limits.interval_bytes_max;
+    let has_share = superseded + portion.bytes <= before_tail / SUPERSEDED_PART
+        && interval.bytes.saturating_sub(superseded) <= limits.interval_bytes_max;
     portion.entries > 0
         && !portion.goes_on
         && portion.bytes <= limits.interval_bytes_max / 4
-        && interval.bytes + portion.bytes <= limits.interval_bytes_max
+        && (is_small || has_share)
         && usize::from(interval.tail) + portion.entries <= limits.tail_records_max.into()
 }
 

@@ -92,6 +92,12 @@ impl KeyFilter {
         !parts.iter().any(|part| part.may_hold(mask))
     }
 
+    /// Whether a key of this fingerprint is among them, as it seems: not if they are unknown.
+    pub(super) fn tells_of(&self, fingerprint: u16) -> bool {
+        let mask = mask(fingerprint);
+        self.0.get().is_some_and(|parts| parts.iter().any(|part| part.may_hold(mask)))
+    }
+
     /// Where, of so many bytes in order, records lie that may be of a key of this hash: as few
     /// ranges as their bounds allow.
     pub(super) fn places(&self, hash: u64, bytes: u64) -> Vec<Range<u64>> {
