@@ -230,6 +230,7 @@ const MET_ELSEWHERE: [(&str, &str); 46] = [
     ("kept_record_answered", "stores are small, and whole intervals fit the cache; tests of index"),
     ("kept_record_superseded", "as above; the model of kept records meets it"),
     ("values_count_of_a_gone_file", "only garbage collection leaves such entries; tests of values"),
+    ("interval_rewritten_for_reclaim", "stores are small, and few tails are long; tests of index"),
 ];
 
 /// Every mark in the engine must have been hit `least` times in this process.

@@ -43,7 +43,7 @@ const PENDING_INTERVALS: u64 = 16;
 /// Which part of what stands before a tail may be garbage on top of what an interval may have. The
 /// less, the more often a large one is written anew; the more, the more room it takes, and reads
 /// fetch.
-const SUPERSEDED_PART: u64 = 3;
+const SUPERSEDED_PART: u64 = 5;
 
 /// An interval in the cache makes way for what is written in its place up to so many times the
 /// bytes: a flush that brings more does not push out what else is read.

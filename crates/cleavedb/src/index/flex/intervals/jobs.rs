@@ -21,6 +21,7 @@ use crate::base::tombstone::{Fragments, RangeTombstone};
 use crate::index::flex::intervals::anchors::Anchors;
 use crate::index::flex::intervals::apply::{Applied, Applier};
 use crate::index::flex::intervals::quiet::{Passed, Quiet};
+use crate::index::flex::intervals::superseded::superseded_in;
 use crate::index::flex::intervals::view::FlexView;
 use crate::index::flex::intervals::{FlexChange, FlexLimits, Next, Shared, Work, Writer};
 use crate::index::flex::space::{LOG_AGE_MAX, Prepared as PreparedSpace, Space};
@@ -73,6 +74,8 @@ pub(super) struct Plans {
     tombstones_wait: bool,
     /// To get space back has cost as much as it brought: it would go on for ever.
     reclaim_waits: bool,
+    /// To write intervals anew before a reclaim has failed since the last flush, as on a full disk.
+    rewrites_wait: bool,
     /// What is done while nobody writes.
     quiet: Quiet,
 }
@@ -108,6 +111,7 @@ impl Plans {
             last_ticket: 0,
             tombstones_wait: false,
             reclaim_waits: false,
+            rewrites_wait: false,
             quiet: Quiet::default(),
         }
     }
@@ -141,7 +145,7 @@ impl Plans {
         };
         match done {
             Done::Flush(bytes) => {
-                self.tombstones_wait = false;
+                (self.tombstones_wait, self.rewrites_wait) = (false, false);
                 self.quiet.flushed(*bytes);
             }
             Done::Passed(next, bytes) => self.quiet.passed(next.clone(), *bytes),
@@ -156,6 +160,12 @@ impl Plans {
                 }
             }
         }
+    }
+
+    /// To write intervals anew has failed, as on a full disk: a reclaim is to have its turn.
+    fn rewrite_failed(&mut self) {
+        self.rewrites_wait = true;
+        self.quiet.give_up();
     }
 
     /// What kept range tombstones may be gone.
@@ -185,12 +195,19 @@ impl Plans {
         Backlog { level0_runs: 0, pending_bytes }
     }
 
-    /// Whether segments are to be emptied. What a pass over nearly all intervals has not come to yet
-    /// it is about to write anew, and to move that before would be to write it twice; so segments
-    /// have more time then to become garbage as a whole.
+    /// Whether segments are to be emptied. What a pass over nearly all intervals has not come to
+    /// yet it is about to write anew, and to move that before would be to write it twice; so
+    /// segments have more time then to become garbage as a whole.
     fn is_reclaim_due(&self, limits: &FlexLimits) -> bool {
         let most = if self.quiet.passes_most(limits) { PASS_GARBAGE_MAX } else { 1.0 };
         self.garbage_score() > most && !self.reclaim_waits
+    }
+
+    /// Whether a reclaim has intervals written anew first. It takes two jobs then; where garbage
+    /// comes faster than it goes, what is nearly empty is emptied at once.
+    fn may_rewrite(&self, limits: &FlexLimits) -> bool {
+        let most = limits.rewrite_garbage_percent_max as f64 / 100.0;
+        !self.rewrites_wait && self.garbage_score() <= most
     }
 
     fn garbage_score(&self) -> f64 {
@@ -326,7 +343,13 @@ impl IndexJob for FlexJob {
 
     fn run(&mut self, context: &JobContext) -> Result<Prepared> {
         match self.task.clone() {
-            Task::Reclaim => self.reclaim(),
+            Task::Reclaim => {
+                let anchors = self.superseded_in_victims()?;
+                if anchors.is_empty() {
+                    return self.reclaim();
+                }
+                self.or_leave(self.gather(context, (&anchors, 1), ("garbage", Done::Gathered)))
+            }
             Task::Checkpoint => self.checkpoint(),
             Task::Tidy(ticket, range) => {
                 self.sweep(context, &range, "manual", |next, _| Done::Part(ticket, next))
@@ -338,7 +361,9 @@ impl IndexJob for FlexJob {
                 let told = ("read in fragments", Done::Gathered);
                 self.gather(context, (&anchors, fragments_min), told)
             }
-            Task::Pass(start, fragments_min) => self.pass(context, (&start, fragments_min)),
+            Task::Pass(start, fragments_min) => {
+                self.or_leave(self.pass(context, (&start, fragments_min)))
+            }
         }
     }
 }
@@ -377,6 +402,25 @@ impl FlexJob {
             FlexChange { shared: Arc::clone(&self.shared), next: None, done, _picked: picked };
         let report = Applied::default().report("compaction", "nothing");
         Prepared { sections: Vec::new(), change: Box::new(change), report }
+    }
+
+    /// Work that a reclaim does not wait for if it failed.
+    fn or_leave(&self, done: Result<Prepared>) -> Result<Prepared> {
+        done.inspect_err(|_| self.shared.plans.lock().rewrite_failed())
+    }
+
+    /// Intervals that are better written anew than moved, if they make a job; a reclaim comes next.
+    fn superseded_in_victims(&self) -> Result<Vec<ValueArc<[u8]>>> {
+        if !self.shared.plans.lock().may_rewrite(&self.shared.limits) {
+            return Ok(Vec::new());
+        }
+        let (view, victims) = {
+            let writer = self.shared.wait_for_writer();
+            (self.shared.current(), writer.space.victims(self.shared.limits.job_bytes_max))
+        };
+        let (anchors, bytes) = superseded_in(&view.source, &victims, &self.shared.limits)?;
+        let is_job = bytes >= self.shared.limits.gathered_bytes_min;
+        Ok(if is_job { anchors } else { Vec::new() })
     }
 
     fn reclaim(&self) -> Result<Prepared> {

@@ -33,6 +33,7 @@ mod quiet;
 pub(crate) mod run;
 mod splices;
 pub(crate) mod state;
+mod superseded;
 mod tail;
 mod verify;
 mod view;
@@ -94,6 +95,9 @@ pub(crate) struct FlexLimits {
     /// Bytes of live data that a job moves, or of intervals that it looks at: how long a flush may
     /// have to wait for it.
     pub(crate) job_bytes_max: u64,
+    /// Garbage up to which a reclaim has intervals written anew first, in percent of what is left
+    /// alone.
+    pub(crate) rewrite_garbage_percent_max: u64,
 }
 
 impl FlexLimits {
@@ -115,6 +119,7 @@ impl FlexLimits {
         part_threads: 2,
         group_intervals_max: 64,
         job_bytes_max: 16 << 20,
+        rewrite_garbage_percent_max: 125,
     };
 
     /// Past the page cache each fragment is a read of the device, and two of them come to what it

@@ -75,6 +75,8 @@ impl FlexSizes {
                 part_threads: 1,
                 group_intervals_max: 4,
                 job_bytes_max: widths.table_bytes,
+                // Mostly what fills up blocks is garbage there.
+                rewrite_garbage_percent_max: 1000,
             },
             space: SpaceLimits {
                 segment_blocks: (widths.table_bytes / 1024).clamp(2, 1023),

@@ -65,6 +65,11 @@ impl Quiet {
         Some((start, fragments_min))
     }
 
+    /// A pass has failed, and is not begun again before flushes have earned another one.
+    pub(super) fn give_up(&mut self) {
+        (self.earned_bytes, self.pays_for_most) = (0, false);
+    }
+
     /// Whether a pass is under way that writes nearly all intervals anew.
     pub(super) fn passes_most(&self, limits: &FlexLimits) -> bool {
         self.pays_for_most && self.due(limits).is_some()

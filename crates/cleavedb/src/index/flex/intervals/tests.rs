@@ -21,6 +21,7 @@ mod gathering;
 mod kept;
 mod model;
 mod quiet;
+mod superseded;
 mod tails;
 mod verify;
 mod walks;
@@ -42,6 +43,7 @@ pub(super) const TINY: FlexSizes = FlexSizes {
         part_threads: 1,
         group_intervals_max: 4,
         job_bytes_max: 600,
+        rewrite_garbage_percent_max: 1000,
     },
     space: SpaceLimits { segment_blocks: 5, log_bytes_max: 3000, garbage_percent_max: 40 },
     tree: TreeWidths { leaf_extents_max: 4, children_max: 4, window_bytes: 64 },

@@ -82,6 +82,12 @@ impl Space {
         (garbage, closed.iter().map(|(_, bytes, _)| *bytes).sum())
     }
 
+    /// The segments that a reclaim would empty now.
+    pub(crate) fn victims(&self, moved_bytes_max: u64) -> BTreeSet<FileId> {
+        let percent = self.context.limits.garbage_percent_max;
+        victims(&self.closed_segments(), percent, moved_bytes_max).into_iter().collect()
+    }
+
     fn closed_segments(&self) -> Vec<(FileId, u64, u64)> {
         let closed = self.segments().filter(|(id, _)| !self.is_open(*id));
         closed.map(|(id, state)| (id, state.bytes, state.live_bytes)).collect()

@@ -43,3 +43,26 @@ fn a_pass_over_the_worst_intervals_alone_does_not() {
     plans.installed(Some(of(250)), &Done::Reclaim(true));
     assert!(!plans.is_reclaim_due(&limits), "so much is left alone");
 }
+
+#[test]
+fn intervals_are_written_anew_first_unless_garbage_comes_too_fast() {
+    let may_rewrite = |garbage_bytes| plans(garbage_bytes).may_rewrite(&FlexLimits::USUAL);
+    assert!(may_rewrite(300) && !may_rewrite(320));
+}
+
+/// As on a full disk, where segments are to be emptied all the sooner.
+#[test]
+fn a_pass_that_failed_is_given_up() {
+    let limits = FlexLimits { gathered_bytes_min: 100, ..FlexLimits::USUAL };
+    let mut plans = plans(400);
+    plans.installed(Some(of(400)), &Done::Flush(1000));
+    plans.note_quiet(&limits, 1000);
+    assert!(!plans.is_reclaim_due(&limits));
+    plans.rewrite_failed();
+    assert!(plans.is_reclaim_due(&limits) && plans.rewrites_wait);
+    assert!(!plans.note_quiet(&limits, 1000) && plans.is_reclaim_due(&limits));
+    plans.installed(Some(of(400)), &Done::Reclaim(true));
+    assert!(plans.rewrites_wait, "nothing is known to be better");
+    plans.installed(Some(of(400)), &Done::Flush(1000));
+    assert!(!plans.rewrites_wait && plans.note_quiet(&limits, 1000));
+}
