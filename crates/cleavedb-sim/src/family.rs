@@ -183,7 +183,7 @@ pub fn guards(seed: u64, seconds: u64) -> Check<String> {
 }
 
 /// Marks that no seed can promise, with what meets them instead.
-const MET_ELSEWHERE: [(&str, &str); 46] = [
+const MET_ELSEWHERE: [(&str, &str); 47] = [
     ("group_encoded_ahead", "a race of threads; models of db"),
     ("group_encoded_anew", "a race of threads; models of db"),
     ("gc_victim_gone", "a race of threads; a model of db"),

@@ -188,7 +188,8 @@ impl Engine {
 
     fn flush_step(self: Arc<Self>) {
         self.remove_obsolete_if_full();
-        let outcome = match self.flush_oldest() {
+        let flushed = self.make_room_for_flush().and_then(|()| self.flush_oldest());
+        let outcome = match flushed {
             Ok(false) => self.collect_buckets(),
             outcome => outcome,
         };

@@ -263,6 +263,7 @@ impl Engine {
             tables: Arc::clone(&self.tables),
             open_files: Arc::clone(&self.value_context.open_files),
             obsolete: Arc::clone(&self.obsolete),
+            is_disk_full: self.reserve.flag(),
             widths: self.widths.clone(),
             compression: settings.compression.clone(),
             // ED-2.

@@ -15,13 +15,18 @@ const REWRITE_SEGMENTS: u64 = 2;
 /// Whether the reserve is in place.
 #[derive(Debug, Default)]
 pub(crate) struct Reserve {
-    given_up: AtomicBool,
+    given_up: Arc<AtomicBool>,
 }
 
 impl Reserve {
     /// Whether the disk was full and the reserve has not been restored since.
     pub(crate) fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Acquire)
+    }
+
+    /// The same, for who is below the engine.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.given_up)
     }
 }
 

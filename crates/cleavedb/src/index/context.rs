@@ -10,6 +10,7 @@ use crate::base::merge_operator::SharedOperator;
 use crate::base::names::{FileKind, file_name};
 use crate::base::obsolete::ObsoleteFiles;
 use crate::base::sync::Arc;
+use crate::base::sync::atomic::AtomicBool;
 use crate::base::widths::Widths;
 use crate::index::table_file::TableFile;
 use crate::io::Io;
@@ -36,6 +37,8 @@ pub(crate) struct IndexContext {
     pub(crate) open_files: Arc<OpenFiles>,
     /// Where files go that nobody needs any more.
     pub(crate) obsolete: Arc<ObsoleteFiles>,
+    /// Whether the disk is full, and what is left of it is the reserve.
+    pub(crate) is_disk_full: Arc<AtomicBool>,
     /// Sizes of structures.
     pub(crate) widths: Widths,
     /// Compression by level; the last one holds for all deeper levels, none means none.

@@ -369,6 +369,11 @@ pub(crate) trait OrderedIndex: Send + Sync {
     fn apply_flush(&self, input: FlushInput<'_>) -> Result<Prepared>;
     /// Chooses due background work, reserving its inputs; `None` when the index is in shape.
     fn pick_job(&self) -> Option<Box<dyn IndexJob>>;
+    /// The job among them that gives room on the disk back and takes little of it: what is done
+    /// first while the disk is full.
+    fn pick_reclaim(&self) -> Option<Box<dyn IndexJob>> {
+        None
+    }
     /// Publishes a durable change. Called once per prepared change, in manifest order.
     fn install(&self, change: Box<dyn Any + Send>) -> Result<()>;
     /// The buckets beside the index have changed, durably.

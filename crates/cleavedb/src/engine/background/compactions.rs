@@ -1,7 +1,7 @@
 //! Compactions: which one runs, on which kind of worker, and how it becomes part of the database.
 
 use crate::base::entry::{KeyspaceId, SEQ_MAX, Seq};
-use crate::base::error::Result;
+use crate::base::error::{ErrorKind, Result};
 use crate::base::marks::mark;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use crate::engine::catalogue::KeyspaceState;
 use crate::engine::metrics::Operation;
 use crate::engine::relocate::Relocations;
 use crate::engine::state::{Draft, Publication};
-use crate::index::{IndexJob, JobContext, KeyRange};
+use crate::index::{IndexJob, JobContext, KeyRange, OrderedIndex};
 use crate::io::executor::Priority;
 
 /// A compaction that was chosen, and has what it reads for itself.
@@ -19,6 +19,9 @@ struct Picked {
     keyspace: Arc<KeyspaceState>,
     job: Box<dyn IndexJob>,
 }
+
+/// Jobs that give room back before one flush: some more than what it takes, mostly.
+const FLUSH_RECLAIMS_MAX: usize = 8;
 
 impl Engine {
     /// Queues compactions, as many as may run at once; each finds out whether there is any to do.
@@ -109,15 +112,41 @@ impl Engine {
             return Ok(None);
         }
         self.health.check_writable()?;
+        Ok(self.most_urgent(|index| index.pick_job()))
+    }
+
+    fn most_urgent(
+        &self,
+        pick: impl Fn(&dyn OrderedIndex) -> Option<Box<dyn IndexJob>>,
+    ) -> Option<Picked> {
         let keyspaces: Vec<_> = self.catalogue.lock().all().cloned().collect();
         let mut best: Option<Picked> = None;
         for keyspace in keyspaces {
-            let Some(job) = keyspace.index.pick_job() else { continue };
+            let Some(job) = pick(&*keyspace.index) else { continue };
             if best.as_ref().is_none_or(|other| job.score() > other.job.score()) {
                 best = Some(Picked { keyspace, job });
             }
         }
-        Ok(best)
+        best
+    }
+
+    /// Has indexes give room back before a flush takes some, while the disk is full. Where that
+    /// lacks room itself, or nothing is to be got, the flush has to do with what there is.
+    pub(super) fn make_room_for_flush(self: &Arc<Self>) -> Result<()> {
+        for _ in 0..FLUSH_RECLAIMS_MAX {
+            if !self.reserve.is_given_up() || self.cancelled.load(Ordering::Acquire) {
+                break;
+            }
+            let Some(picked) = self.most_urgent(|index| index.pick_reclaim()) else { break };
+            mark!("room_made_for_flush");
+            let outcome = self.compact(picked);
+            self.remove_obsolete();
+            match outcome {
+                Err(error) if error.kind() == ErrorKind::NoSpace => break,
+                outcome => outcome?,
+            }
+        }
+        Ok(())
     }
 
     /// Runs a compaction and makes it part of the database.

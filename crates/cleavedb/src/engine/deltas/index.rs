@@ -78,6 +78,10 @@ impl OrderedIndex for BucketedIndex {
         self.index.pick_job()
     }
 
+    fn pick_reclaim(&self) -> Option<Box<dyn IndexJob>> {
+        self.index.pick_reclaim()
+    }
+
     fn install(&self, change: Box<dyn Any + Send>) -> Result<()> {
         self.index.install(change)?;
         self.refresh();

@@ -35,6 +35,7 @@ pub(crate) struct World {
     file_ids: Arc<FileIds>,
     pub(crate) tables: Arc<TableCache>,
     pub(crate) obsolete: Arc<ObsoleteFiles>,
+    pub(crate) is_disk_full: Arc<AtomicBool>,
 }
 
 /// Widths so small that everything splits within a few entries.
@@ -91,6 +92,7 @@ impl World {
             file_ids: Arc::new(FileIds::new(FileId(1))),
             tables: Arc::new(tables),
             obsolete: Arc::new(ObsoleteFiles::default()),
+            is_disk_full: Arc::default(),
         }
     }
 
@@ -104,6 +106,7 @@ impl World {
             tables: self.tables.clone(),
             open_files: Arc::new(OpenFiles::new(2)),
             obsolete: self.obsolete.clone(),
+            is_disk_full: Arc::clone(&self.is_disk_full),
             widths: tiny_widths(),
             compression: vec![Compression::None; 5].into_iter().chain([Compression::Lz4]).collect(),
             operator: Some(Arc::new(Append)),

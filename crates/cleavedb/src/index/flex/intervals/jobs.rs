@@ -24,6 +24,7 @@ use crate::index::flex::intervals::quiet::{Passed, Quiet};
 use crate::index::flex::intervals::superseded::superseded_in;
 use crate::index::flex::intervals::view::FlexView;
 use crate::index::flex::intervals::{FlexChange, FlexLimits, Next, Shared, Work, Writer};
+use crate::index::flex::space::reclaim::FULL_DISK_GARBAGE_PERCENT;
 use crate::index::flex::space::{LOG_AGE_MAX, Prepared as PreparedSpace, Space};
 use crate::index::stripes::surviving_tombstones;
 use crate::index::{Backlog, IndexJob, JobContext, KeyRange, Listener, Prepared, WorkReport};
@@ -37,6 +38,8 @@ const PASS_GARBAGE_MAX: f64 = 2.0;
 pub(super) struct Figures {
     garbage_bytes: u64,
     data_bytes: u64,
+    /// The same with the segments that are written to.
+    in_all: (u64, u64),
     is_checkpoint_due: bool,
     log_since: Option<Duration>,
 }
@@ -48,6 +51,7 @@ impl Figures {
         Self {
             garbage_bytes,
             data_bytes,
+            in_all: space.garbage_in_all(),
             is_checkpoint_due: space.is_checkpoint_due(),
             log_since: space.log_since(),
         }
@@ -185,6 +189,17 @@ impl Plans {
         self.requests.iter().all(|request| request.ticket != ticket)
     }
 
+    /// Getting space back, if that is due: on a full disk, nearly all that can be.
+    fn reclaim_due(&self, is_disk_full: bool, limits: &FlexLimits) -> Option<(Task, f64)> {
+        let (garbage, most) = if is_disk_full {
+            let percent = self.garbage_percent_max.min(FULL_DISK_GARBAGE_PERCENT);
+            (garbage_score(self.figures.in_all, percent), 1.0)
+        } else {
+            (self.garbage_score(), self.garbage_left_alone(limits))
+        };
+        (garbage > most && !self.reclaim_waits).then_some((Task::Reclaim(is_disk_full), garbage))
+    }
+
     /// Garbage beyond what is left alone must be got back.
     pub(super) fn backlog(&self) -> Backlog {
         if self.reclaim_waits {
@@ -195,12 +210,11 @@ impl Plans {
         Backlog { level0_runs: 0, pending_bytes }
     }
 
-    /// Whether segments are to be emptied. What a pass over nearly all intervals has not come to
-    /// yet it is about to write anew, and to move that before would be to write it twice; so
-    /// segments have more time then to become garbage as a whole.
-    fn is_reclaim_due(&self, limits: &FlexLimits) -> bool {
-        let most = if self.quiet.passes_most(limits) { PASS_GARBAGE_MAX } else { 1.0 };
-        self.garbage_score() > most && !self.reclaim_waits
+    /// How much garbage is left alone, as a score. What a pass over nearly all intervals has not
+    /// come to yet it is about to write anew, and to move that before would be to write it twice;
+    /// so segments have more time then to become garbage as a whole.
+    fn garbage_left_alone(&self, limits: &FlexLimits) -> f64 {
+        if self.quiet.passes_most(limits) { PASS_GARBAGE_MAX } else { 1.0 }
     }
 
     /// Whether a reclaim has intervals written anew first. It takes two jobs then; where garbage
@@ -212,17 +226,18 @@ impl Plans {
 
     fn garbage_score(&self) -> f64 {
         let Figures { garbage_bytes, data_bytes, .. } = self.figures;
-        let most = data_bytes as f64 * self.garbage_percent_max as f64 / 100.0;
-        if garbage_bytes == 0 { 0.0 } else { garbage_bytes as f64 / most.max(1.0) }
+        garbage_score((garbage_bytes, data_bytes), self.garbage_percent_max)
     }
 
     fn choose(&self, shared: &Shared, view: &FlexView) -> Option<(Task, f64)> {
-        let garbage = self.garbage_score();
-        if self.figures.is_checkpoint_due {
-            return Some((Task::Checkpoint, garbage.max(2.0)));
+        let is_disk_full = shared.is_disk_full();
+        let reclaim = self.reclaim_due(is_disk_full, &shared.limits);
+        // A checkpoint takes room first; a log may get longer.
+        if self.figures.is_checkpoint_due && !(is_disk_full && reclaim.is_some()) {
+            return Some((Task::Checkpoint, self.garbage_score().max(2.0)));
         }
-        if self.is_reclaim_due(&shared.limits) {
-            return Some((Task::Reclaim, garbage));
+        if reclaim.is_some() {
+            return reclaim;
         }
         if let Some(request) = self.requests.first() {
             return Some((Task::Tidy(request.ticket, request.range.clone()), 1.0));
@@ -230,6 +245,10 @@ impl Plans {
         let is_due = !view.tombstones.is_empty() && !self.tombstones_wait;
         if is_due {
             return Some((Task::Tombstones, 1.0));
+        }
+        if is_disk_full {
+            // What follows takes room and gives none.
+            return None;
         }
         if shared.gathering.is_due() {
             return Some((Task::Gather, 1.0));
@@ -239,10 +258,17 @@ impl Plans {
     }
 }
 
+/// Garbage as a multiple of what is left alone of all data.
+fn garbage_score((garbage_bytes, data_bytes): (u64, u64), percent_max: u64) -> f64 {
+    let most = data_bytes as f64 * percent_max as f64 / 100.0;
+    if garbage_bytes == 0 { 0.0 } else { garbage_bytes as f64 / most.max(1.0) }
+}
+
 /// What a job does.
 #[derive(Clone, Debug)]
 enum Task {
-    Reclaim,
+    /// Whether on a full disk.
+    Reclaim(bool),
     Checkpoint,
     Tidy(u64, KeyRange),
     Tombstones,
@@ -263,11 +289,25 @@ impl Drop for Picked {
 /// The job that is due.
 pub(super) fn pick(shared: &Arc<Shared>) -> Option<Box<dyn IndexJob>> {
     let view = shared.current();
+    pick_by(shared, |plans| plans.choose(shared, &view))
+}
+
+/// The same if it gets space back on a full disk.
+pub(super) fn pick_reclaim(shared: &Arc<Shared>) -> Option<Box<dyn IndexJob>> {
+    pick_by(shared, |plans| {
+        plans.reclaim_due(true, &shared.limits).filter(|_| shared.is_disk_full())
+    })
+}
+
+fn pick_by(
+    shared: &Arc<Shared>,
+    choose: impl FnOnce(&Plans) -> Option<(Task, f64)>,
+) -> Option<Box<dyn IndexJob>> {
     let mut plans = shared.plans.lock();
     if plans.is_picked {
         return None;
     }
-    let (task, score) = plans.choose(shared, &view)?;
+    let (task, score) = choose(&plans)?;
     plans.is_picked = true;
     let picked = Arc::new(Picked(Arc::clone(shared)));
     Some(Box::new(FlexJob { shared: Arc::clone(shared), task, score, picked }))
@@ -343,10 +383,11 @@ impl IndexJob for FlexJob {
 
     fn run(&mut self, context: &JobContext) -> Result<Prepared> {
         match self.task.clone() {
-            Task::Reclaim => {
-                let anchors = self.superseded_in_victims()?;
+            Task::Reclaim(is_disk_full) => {
+                // To write an interval anew takes room first.
+                let anchors = if is_disk_full { Vec::new() } else { self.superseded_in_victims()? };
                 if anchors.is_empty() {
-                    return self.reclaim();
+                    return self.reclaim(is_disk_full);
                 }
                 self.or_leave(self.gather(context, (&anchors, 1), ("garbage", Done::Gathered)))
             }
@@ -423,7 +464,7 @@ impl FlexJob {
         Ok(if is_job { anchors } else { Vec::new() })
     }
 
-    fn reclaim(&self) -> Result<Prepared> {
+    fn reclaim(&self, is_disk_full: bool) -> Result<Prepared> {
         let mut writer = self.shared.wait_for_writer();
         let view = self.shared.current();
         let homes = view.source.anchors.homes();
@@ -433,7 +474,10 @@ impl FlexJob {
                 id => homes(id),
             }
         };
-        let reclaimed = writer.space.reclaim(self.shared.limits.job_bytes_max, &find)?;
+        let reclaimed = match is_disk_full {
+            true => writer.space.reclaim_on_full_disk(&find)?,
+            false => writer.space.reclaim(self.shared.limits.job_bytes_max, &find)?,
+        };
         let prepared = writer.space.commit()?;
         tracing::debug!(segments = reclaimed.segments, walks = reclaimed.walks, "reclaimed");
         let mut report = Applied::default().report("reclaim", "garbage");

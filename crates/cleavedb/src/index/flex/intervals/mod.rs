@@ -44,6 +44,7 @@ use std::time::Duration;
 use crate::base::entry::Seq;
 use crate::base::error::{Error, Result};
 use crate::base::section::Section;
+use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use crate::index::context::IndexContext;
@@ -222,6 +223,11 @@ impl Shared {
         self.current.read().clone()
     }
 
+    /// Whether the disk is full: room is to be got back, and little of it to be taken.
+    fn is_disk_full(&self) -> bool {
+        self.context.is_disk_full.load(Ordering::Acquire)
+    }
+
     /// The space, when it is nobody's.
     fn wait_for_writer(&self) -> MutexGuard<'_, Writer> {
         let mut writer = self.writer.lock();
@@ -348,12 +354,15 @@ impl OrderedIndex for FlexIndex {
         let fragments = Fragments::build(all);
         let is_empty = view.source.anchors.groups().is_empty();
         let kept = surviving_tombstones(&fragments, stripes, |_, _| !is_empty, &mut *listener);
+        let shared = &self.shared;
         let work = Work {
             incoming: Some(Incoming {
                 entries: &*entries,
                 listeners: &*listeners,
                 bytes,
                 is_waited_for,
+                // Each part begins a segment of its own.
+                is_one_part: shared.is_disk_full(),
             }),
             tombstones: &fragments,
             fresh: &fresh,
@@ -363,7 +372,6 @@ impl OrderedIndex for FlexIndex {
             purpose: Purpose::Flush,
             largest_seq: newest,
         };
-        let shared = &self.shared;
         let (mut next, applied) =
             shared.prepare(&mut writer, &view, work, &mut *listener, |_| Ok(()))?;
         let of_parts = std::mem::take(&mut next.sections);
@@ -377,6 +385,10 @@ impl OrderedIndex for FlexIndex {
 
     fn pick_job(&self) -> Option<Box<dyn IndexJob>> {
         jobs::pick(&self.shared)
+    }
+
+    fn pick_reclaim(&self) -> Option<Box<dyn IndexJob>> {
+        jobs::pick_reclaim(&self.shared)
     }
 
     fn install(&self, change: Box<dyn Any + Send>) -> Result<()> {

@@ -109,6 +109,8 @@ pub(super) struct Incoming<'a> {
     pub(super) bytes: u64,
     /// Whether writers wait for it.
     pub(super) is_waited_for: bool,
+    /// Whether it is not to be cut into parts.
+    pub(super) is_one_part: bool,
 }
 
 /// What all parts of a change have in common.
@@ -185,6 +187,9 @@ impl Scene<'_> {
 
     /// Parts that are worth it. Writers that wait for all of it leave their processors to it.
     fn parts(&self, incoming: &Incoming<'_>) -> usize {
+        if incoming.is_one_part {
+            return 1;
+        }
         let by_bytes = incoming.bytes / self.limits.part_bytes_min.max(1);
         let by_groups = self.source.anchors.groups().len() / self.limits.part_groups_min.max(1);
         let for_each = if incoming.is_waited_for { 1 } else { self.limits.part_threads.max(1) };

@@ -49,7 +49,7 @@ use crate::base::error::{Error, Result};
 use crate::base::file_ids::FileIds;
 use crate::base::names::FileKind;
 use crate::base::obsolete::ObsoleteFiles;
-use crate::base::sync::Arc;
+use crate::base::sync::{Arc, Weak};
 use crate::index::flex::pages::file::PageFile;
 use crate::index::flex::pages::format::{Owner, PageAddress};
 use crate::index::flex::pages::{Draft, PageContext, PageStore};
@@ -259,6 +259,10 @@ pub(crate) struct Space {
     spares: Vec<SegmentWriter>,
     /// What a reclaim writes through: what has lived until then stands apart from what is new.
     survivors: Option<SegmentWriter>,
+    /// Segments that were let go, each for as long as somebody holds it.
+    leaving: Vec<Weak<Segment>>,
+    /// Since something was published last, a reclaim on a full disk was tried.
+    has_lacked_room: bool,
     log: Log,
     pages: PageStore,
     state: SpaceState,
@@ -282,6 +286,8 @@ impl Space {
             table: Arc::default(),
             spares: Vec::new(),
             survivors: None,
+            leaving: Vec::new(),
+            has_lacked_room: false,
             log: Log::new(context, 0),
             pages: PageStore::new(&context.pages),
             state: SpaceState::default(),

@@ -13,7 +13,7 @@ use crate::base::error::{Error, Result};
 use crate::base::planted::planted;
 use crate::index::flex::space::pieces::{Joining, Part, read_parts};
 use crate::index::flex::space::record::Record;
-use crate::index::flex::space::segment::format::{DATA_BYTES, place_of};
+use crate::index::flex::space::segment::format::{BLOCKS_MAX, DATA_BYTES, place_of};
 use crate::index::flex::space::{SegmentState, Space, missing};
 use crate::index::flex::tree::Tree;
 use crate::index::flex::tree::extent::Placed;
@@ -23,6 +23,13 @@ use crate::io::Purpose;
 /// over what is emptied: with as many, a pass finds something to take in nearly each block.
 const BATCH_BYTES: u64 = 4 << 20;
 const BATCH_PIECES: usize = 1 << 15;
+
+/// Garbage that is left alone on a full disk, in percent of all data: less would cost twenty times
+/// as much to move as it brings.
+pub(crate) const FULL_DISK_GARBAGE_PERCENT: u64 = 5;
+/// Segments that nothing leads to any more and that readers may hold before no more are emptied
+/// on a full disk.
+const LEAVING_MAX: usize = 4;
 
 /// What a reclaim did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,6 +95,13 @@ impl Space {
         victims(&self.closed_segments(), percent, moved_bytes_max).into_iter().collect()
     }
 
+    /// The same with the segments that are written to.
+    pub(crate) fn garbage_in_all(&self) -> (u64, u64) {
+        let garbage = |state: &SegmentState| state.bytes.saturating_sub(state.live_bytes);
+        let garbage = self.segments().map(|(_, state)| garbage(state)).sum();
+        (garbage, self.segments().map(|(_, state)| state.bytes).sum())
+    }
+
     fn closed_segments(&self) -> Vec<(FileId, u64, u64)> {
         let closed = self.segments().filter(|(id, _)| !self.is_open(*id));
         closed.map(|(id, state)| (id, state.bytes, state.live_bytes)).collect()
@@ -103,17 +117,56 @@ impl Space {
         moved_bytes_max: u64,
         find: &dyn Fn(u64) -> Option<Range<u64>>,
     ) -> Result<Reclaimed> {
-        self.check_open()?;
         let percent = self.context.limits.garbage_percent_max;
+        self.reclaim_down_to(percent, (moved_bytes_max, true), find)
+    }
+
+    /// The same on a full disk: of the garbage that is left alone elsewhere nearly all is worth
+    /// its room, and no more is moved at once than one segment takes; where that was too much, one
+    /// segment is emptied. Nothing while readers hold what was emptied before: then it takes room
+    /// and gives none. What is moved goes where new bytes go: one segment is begun less.
+    ///
+    /// # Errors
+    /// Those of [`Space::reclaim`].
+    pub(crate) fn reclaim_on_full_disk(
+        &mut self,
+        find: &dyn Fn(u64) -> Option<Range<u64>>,
+    ) -> Result<Reclaimed> {
+        self.leaving.retain(|segment| segment.strong_count() > 0);
+        if self.leaving.len() > LEAVING_MAX {
+            return Ok(Reclaimed::default());
+        }
+        self.check_open()?;
+        self.end_segments()?;
+        let limits = &self.context.limits;
+        let percent = limits.garbage_percent_max.min(FULL_DISK_GARBAGE_PERCENT);
+        let moved_bytes_max = match std::mem::replace(&mut self.has_lacked_room, true) {
+            true => 0,
+            false => limits.segment_blocks.min(BLOCKS_MAX) * DATA_BYTES,
+        };
+        self.reclaim_down_to(percent, (moved_bytes_max, false), find)
+    }
+
+    fn reclaim_down_to(
+        &mut self,
+        garbage_percent_max: u64,
+        (moved_bytes_max, is_apart): (u64, bool),
+        find: &dyn Fn(u64) -> Option<Range<u64>>,
+    ) -> Result<Reclaimed> {
+        self.check_open()?;
         let mut reclaimed = Reclaimed::default();
         let chosen: BTreeMap<FileId, SegmentState> =
-            victims(&self.closed_segments(), percent, moved_bytes_max)
+            victims(&self.closed_segments(), garbage_percent_max, moved_bytes_max)
                 .into_iter()
                 .filter_map(|id| Some((id, self.segments.get(&id)?.clone())))
                 .collect();
-        self.swap_survivors();
+        if is_apart {
+            self.swap_survivors();
+        }
         let emptied = self.empty(&chosen, find, &mut reclaimed);
-        self.swap_survivors();
+        if is_apart {
+            self.swap_survivors();
+        }
         if let Err(error) = emptied {
             self.roll_back();
             return Err(error);

@@ -12,12 +12,17 @@ use crate::base::sync::Arc;
 use crate::index::flex::space::births;
 use crate::index::flex::space::log::Log;
 use crate::index::flex::space::record::Record;
+use crate::index::flex::space::segment::format::DATA_BYTES;
 use crate::index::flex::space::segment::writer::SegmentWriter;
 use crate::index::flex::space::{
     Before, Making, Prepared, SegmentState, Segments, Space, SpaceContext, SpaceState,
 };
 use crate::io::Purpose;
 use crate::io::executor::{Parts, WAITS_MAX, side_by_side};
+
+/// Garbage for which a segment that is written to is ended on a full disk: to begin the next one
+/// takes a header and the rest of a block.
+const DEAD_BYTES_MIN: u64 = 2 * DATA_BYTES;
 
 impl Space {
     /// The group in the making, for work that has the space for itself.
@@ -65,10 +70,38 @@ impl Space {
         joined
     }
 
-    /// Takes back the group in the making.
+    /// Takes back the group in the making. Segments that it began go at once: on a full disk, what
+    /// is tried next needs their room.
     pub(crate) fn roll_back(&mut self) {
         self.making.roll_back();
         self.know_written();
+        if !self.is_waiting {
+            self.drop_dead_segments();
+        }
+    }
+
+    /// Ends the segments that are full, that only parts or reclaims write to, or that hold more
+    /// garbage than anything else: what is dead in them can be got back then. No group may be in
+    /// the making.
+    ///
+    /// # Errors
+    /// Those of the disk, but for a full one: whose data is in a segment does not stand in it then,
+    /// and all of the tree is walked when it is emptied.
+    pub(super) fn end_segments(&mut self) -> Result<()> {
+        let segments = &self.segments;
+        let ended = self.making.writer.take_if(|writer| {
+            let live_bytes = segments.get(&writer.segment().id()).map_or(0, |it| it.live_bytes);
+            let dead_bytes = writer.position().saturating_sub(live_bytes);
+            writer.room() == 0 || dead_bytes >= live_bytes.max(DEAD_BYTES_MIN)
+        });
+        let spares = std::mem::take(&mut self.spares).into_iter().chain(self.survivors.take());
+        for writer in spares.chain(ended) {
+            match writer.finish(Purpose::Flush) {
+                Err(error) if error.kind() != ErrorKind::NoSpace => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Takes note of the segments that were written to.
@@ -148,7 +181,6 @@ impl Space {
         self.state = before.state;
         self.log.withdraw(before.log);
         self.roll_back();
-        self.drop_dead_segments();
     }
 
     /// The space is gone, durably: all its files go with their last holder.
@@ -200,6 +232,7 @@ impl Space {
             return Err(Error::invalid("a state of a space is published out of order"));
         }
         self.is_waiting = false;
+        self.has_lacked_room = false;
         self.before = None;
         self.state = prepared.state;
         if let Some(draft) = prepared.draft {
@@ -232,12 +265,15 @@ impl Space {
     /// Lets segments go that nothing leads to, but for those that are written to.
     fn drop_dead_segments(&mut self) {
         let open: Vec<FileId> = self.writers().map(|writer| writer.segment().id()).collect();
+        let leaving = &mut self.leaving;
+        leaving.retain(|segment| segment.strong_count() > 0);
         self.segments.retain(|id, state| {
             let is_needed = state.live_bytes > 0 || open.contains(id);
             if !is_needed && planted!("flex_segment_removed_under_view") {
                 self.context.obsolete.push(FileKind::FlexSegment, *id);
             } else if !is_needed {
                 state.segment.doom();
+                leaving.push(Arc::downgrade(&state.segment));
             }
             is_needed
         });

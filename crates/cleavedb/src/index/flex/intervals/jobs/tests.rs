@@ -16,20 +16,20 @@ fn a_pass_over_nearly_all_intervals_lets_garbage_gather() {
     let limits = FlexLimits { gathered_bytes_min: 100, ..FlexLimits::USUAL };
     let mut plans = plans(400);
     plans.installed(Some(of(400)), &Done::Flush(1000));
-    assert!(plans.is_reclaim_due(&limits), "somebody may be writing");
+    assert!(plans.reclaim_due(false, &limits).is_some(), "somebody may be writing");
     assert!(plans.note_quiet(&limits, 1000));
-    assert!(!plans.is_reclaim_due(&limits), "a pass is about to write it anew");
+    assert!(!plans.reclaim_due(false, &limits).is_some(), "a pass is about to write it anew");
     plans.installed(Some(of(501)), &Done::Passed(Some(b"key".into()), 100));
-    assert!(plans.is_reclaim_due(&limits), "there is an end to it");
+    assert!(plans.reclaim_due(false, &limits).is_some(), "there is an end to it");
     plans.installed(Some(of(400)), &Done::Passed(Some(b"key".into()), 100));
-    assert!(!plans.is_reclaim_due(&limits));
+    assert!(!plans.reclaim_due(false, &limits).is_some());
     plans.installed(Some(of(400)), &Done::Flush(1));
-    assert!(plans.is_reclaim_due(&limits), "the pass is put off");
+    assert!(plans.reclaim_due(false, &limits).is_some(), "the pass is put off");
     plans.note_quiet(&limits, 1000);
-    assert!(!plans.is_reclaim_due(&limits));
+    assert!(!plans.reclaim_due(false, &limits).is_some());
     plans.installed(Some(of(400)), &Done::Passed(None, 100));
     plans.installed(Some(of(400)), &Done::Passed(None, 100));
-    assert!(plans.is_reclaim_due(&limits), "all has been passed");
+    assert!(plans.reclaim_due(false, &limits).is_some(), "all has been passed");
 }
 
 /// It leaves alone most of what a reclaim would move.
@@ -39,9 +39,9 @@ fn a_pass_over_the_worst_intervals_alone_does_not() {
     let mut plans = plans(400);
     plans.installed(Some(of(400)), &Done::Flush(200));
     assert!(plans.note_quiet(&limits, 1000));
-    assert!(plans.is_reclaim_due(&limits));
+    assert!(plans.reclaim_due(false, &limits).is_some());
     plans.installed(Some(of(250)), &Done::Reclaim(true));
-    assert!(!plans.is_reclaim_due(&limits), "so much is left alone");
+    assert!(!plans.reclaim_due(false, &limits).is_some(), "so much is left alone");
 }
 
 #[test]
@@ -57,10 +57,10 @@ fn a_pass_that_failed_is_given_up() {
     let mut plans = plans(400);
     plans.installed(Some(of(400)), &Done::Flush(1000));
     plans.note_quiet(&limits, 1000);
-    assert!(!plans.is_reclaim_due(&limits));
+    assert!(!plans.reclaim_due(false, &limits).is_some());
     plans.rewrite_failed();
-    assert!(plans.is_reclaim_due(&limits) && plans.rewrites_wait);
-    assert!(!plans.note_quiet(&limits, 1000) && plans.is_reclaim_due(&limits));
+    assert!(plans.reclaim_due(false, &limits).is_some() && plans.rewrites_wait);
+    assert!(!plans.note_quiet(&limits, 1000) && plans.reclaim_due(false, &limits).is_some());
     plans.installed(Some(of(400)), &Done::Reclaim(true));
     assert!(plans.rewrites_wait, "nothing is known to be better");
     plans.installed(Some(of(400)), &Done::Flush(1000));
