@@ -145,3 +145,6 @@ pub fn sweep(form: &Form, seed: u64) -> Check<u64> {
     }
     Ok(KINDS.len() as u64)
 }
+
+#[cfg(test)]
+mod tests;
