@@ -210,9 +210,8 @@ impl Plans {
         Backlog { level0_runs: 0, pending_bytes }
     }
 
-    /// How much garbage is left alone, as a score. What a pass over nearly all intervals has not
-    /// come to yet it is about to write anew, and to move that before would be to write it twice;
-    /// so segments have more time then to become garbage as a whole.
+    /// How much garbage is left alone, as a score: more while a pass over nearly all intervals is
+    /// about to write the rest anew, for what is moved before that is written twice.
     fn garbage_left_alone(&self, limits: &FlexLimits) -> f64 {
         if self.quiet.passes_most(limits) { PASS_GARBAGE_MAX } else { 1.0 }
     }
@@ -384,8 +383,7 @@ impl IndexJob for FlexJob {
     fn run(&mut self, context: &JobContext) -> Result<Prepared> {
         match self.task.clone() {
             Task::Reclaim(is_disk_full) => {
-                // To write an interval anew takes room first.
-                let anchors = if is_disk_full { Vec::new() } else { self.superseded_in_victims()? };
+                let anchors = self.superseded_in_victims(is_disk_full)?;
                 if anchors.is_empty() {
                     return self.reclaim(is_disk_full);
                 }
@@ -451,8 +449,9 @@ impl FlexJob {
     }
 
     /// Intervals that are better written anew than moved, if they make a job; a reclaim comes next.
-    fn superseded_in_victims(&self) -> Result<Vec<ValueArc<[u8]>>> {
-        if !self.shared.plans.lock().may_rewrite(&self.shared.limits) {
+    fn superseded_in_victims(&self, is_disk_full: bool) -> Result<Vec<ValueArc<[u8]>>> {
+        // To write them takes room first.
+        if is_disk_full || !self.shared.plans.lock().may_rewrite(&self.shared.limits) {
             return Ok(Vec::new());
         }
         let (view, victims) = {

@@ -18,15 +18,15 @@ fn a_pass_over_nearly_all_intervals_lets_garbage_gather() {
     plans.installed(Some(of(400)), &Done::Flush(1000));
     assert!(plans.reclaim_due(false, &limits).is_some(), "somebody may be writing");
     assert!(plans.note_quiet(&limits, 1000));
-    assert!(!plans.reclaim_due(false, &limits).is_some(), "a pass is about to write it anew");
+    assert!(plans.reclaim_due(false, &limits).is_none(), "a pass is about to write it anew");
     plans.installed(Some(of(501)), &Done::Passed(Some(b"key".into()), 100));
     assert!(plans.reclaim_due(false, &limits).is_some(), "there is an end to it");
     plans.installed(Some(of(400)), &Done::Passed(Some(b"key".into()), 100));
-    assert!(!plans.reclaim_due(false, &limits).is_some());
+    assert!(plans.reclaim_due(false, &limits).is_none());
     plans.installed(Some(of(400)), &Done::Flush(1));
     assert!(plans.reclaim_due(false, &limits).is_some(), "the pass is put off");
     plans.note_quiet(&limits, 1000);
-    assert!(!plans.reclaim_due(false, &limits).is_some());
+    assert!(plans.reclaim_due(false, &limits).is_none());
     plans.installed(Some(of(400)), &Done::Passed(None, 100));
     plans.installed(Some(of(400)), &Done::Passed(None, 100));
     assert!(plans.reclaim_due(false, &limits).is_some(), "all has been passed");
@@ -41,7 +41,7 @@ fn a_pass_over_the_worst_intervals_alone_does_not() {
     assert!(plans.note_quiet(&limits, 1000));
     assert!(plans.reclaim_due(false, &limits).is_some());
     plans.installed(Some(of(250)), &Done::Reclaim(true));
-    assert!(!plans.reclaim_due(false, &limits).is_some(), "so much is left alone");
+    assert!(plans.reclaim_due(false, &limits).is_none(), "so much is left alone");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_pass_that_failed_is_given_up() {
     let mut plans = plans(400);
     plans.installed(Some(of(400)), &Done::Flush(1000));
     plans.note_quiet(&limits, 1000);
-    assert!(!plans.reclaim_due(false, &limits).is_some());
+    assert!(plans.reclaim_due(false, &limits).is_none());
     plans.rewrite_failed();
     assert!(plans.reclaim_due(false, &limits).is_some() && plans.rewrites_wait);
     assert!(!plans.note_quiet(&limits, 1000) && plans.reclaim_due(false, &limits).is_some());
