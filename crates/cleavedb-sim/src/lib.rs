@@ -11,6 +11,7 @@ pub mod closing;
 pub mod crash;
 pub mod damage;
 pub mod explain;
+pub mod extents;
 pub mod family;
 pub mod faults;
 pub mod form;

@@ -10,7 +10,7 @@ use cleavedb_sim::allocator::Counting;
 use cleavedb_sim::form::Form;
 use cleavedb_sim::harness::Budget;
 use cleavedb_sim::session::{Check, Violation};
-use cleavedb_sim::{family, kill};
+use cleavedb_sim::{extents, family, kill};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -78,6 +78,12 @@ enum Family {
         #[arg(long, default_value = ".")]
         dir: PathBuf,
     },
+    /// The tree of extents by itself, beside a sorted array: operations a second
+    Extents {
+        /// Extents of the largest tree; a hundred million take 3 GB of memory
+        #[arg(long, default_value_t = 100_000_000)]
+        count: u64,
+    },
     /// Deliberate mistakes that must be caught
     Planted {
         /// Run every family against every bug
@@ -139,6 +145,9 @@ fn run(family: Family) -> Check<String> {
         Family::Bounds { budget_mib, times } => family::bounds(&budget, budget_mib << 20, times),
         Family::Rate { limit_mb, seconds, dir } => {
             family::rate(&dir, budget.seed, limit_mb * 1_000_000, seconds)
+        }
+        Family::Extents { count } => {
+            extents::run(budget.seed, count).map(|rows| extents::table(&rows))
         }
         Family::Planted { all, only, seconds } => {
             family::planted(budget.seed, seconds, all, only.as_deref())

@@ -1,4 +1,4 @@
-//! The tree of extents alone, for the test of its bytes.
+//! The tree of extents alone, for the test of its bytes and for its measurement.
 
 use crate::index::flex::tree::extent::Extent;
 use crate::index::flex::tree::{Tree, TreeWidths};
@@ -23,6 +23,12 @@ impl TreeProbe {
         self.tree.append(Extent::new(physical, self.record_bytes)).is_ok()
     }
 
+    /// Puts a record that stands there before the n-th one; returns whether it could be.
+    pub fn insert(&mut self, number: u64, physical: u64) -> bool {
+        let offset = number.saturating_mul(u64::from(self.record_bytes));
+        self.tree.insert(offset, Extent::new(physical, self.record_bytes)).is_ok()
+    }
+
     /// Puts a record that stands there in the place of the n-th one; returns whether it could be.
     pub fn update(&mut self, number: u64, physical: u64) -> bool {
         let offset = number.saturating_mul(u64::from(self.record_bytes));
@@ -39,6 +45,14 @@ impl TreeProbe {
     #[must_use]
     pub fn physical(&self, number: u64) -> Option<u64> {
         self.tree.physical(number.checked_mul(u64::from(self.record_bytes))?)
+    }
+
+    /// Where records begin, added up, from the n-th one on; `None` where they are not all there.
+    #[must_use]
+    pub fn sum(&self, numbers: std::ops::Range<u64>) -> Option<u64> {
+        let offset = |number: u64| number.saturating_mul(u64::from(self.record_bytes));
+        let walk = self.tree.walk(offset(numbers.start)..offset(numbers.end)).ok()?;
+        Some(walk.fold(0, |sum: u64, placed| sum.wrapping_add(placed.extent.physical)))
     }
 
     /// Extents, and bytes that the tree counts.
