@@ -19,7 +19,7 @@ const fn guard(rule: &'static str, bug: &'static str) -> Guard {
 }
 
 /// The rules, in the order of the way of a value.
-pub const GUARDS: [Guard; 32] = [
+pub const GUARDS: [Guard; 33] = [
     guard("a fact kills what is older than it, and not what it states", "fact_is_not_newer"),
     guard("a fact kills nothing that a snapshot sees", "gc_facts_ignore_snapshots"),
     guard("facts that came after a collection's beginning stay", "gc_discards_late_facts"),
@@ -51,6 +51,7 @@ pub const GUARDS: [Guard; 32] = [
     guard("both lanes are synced before a collected file goes", "gc_no_sync"),
     guard("a collected file waits for snapshots", "gc_ignores_snapshots"),
     guard("the map is told where records went", "map_told_of_old_offset"),
+    guard("and changes nothing that names another place", "map_swing_overwrites_newer"),
     guard("the map keeps a version that a snapshot sees", "map_version_for_snapshot_dropped"),
     guard("and collection its record", "map_version_for_snapshot_collected"),
     guard("a delete or inline value takes its key out of the map", "map_removal_not_touched"),

@@ -52,7 +52,9 @@ impl TreeProbe {
     pub fn sum(&self, numbers: std::ops::Range<u64>) -> Option<u64> {
         let offset = |number: u64| number.saturating_mul(u64::from(self.record_bytes));
         let walk = self.tree.walk(offset(numbers.start)..offset(numbers.end)).ok()?;
-        Some(walk.fold(0, |sum: u64, placed| sum.wrapping_add(placed.extent.physical)))
+        // A record that lies across two windows of places is two extents.
+        let firsts = walk.filter(|placed| placed.offset % u64::from(self.record_bytes) == 0);
+        Some(firsts.fold(0, |sum: u64, placed| sum.wrapping_add(placed.extent.physical)))
     }
 
     /// Extents, and bytes that the tree counts.
