@@ -31,6 +31,7 @@ pub(crate) mod logs;
 pub(crate) mod mapping;
 pub(crate) mod memory;
 pub(crate) mod metrics;
+pub(crate) mod moved_key;
 pub(crate) mod pacing;
 pub(crate) mod read;
 pub(crate) mod reclaim;

@@ -82,3 +82,23 @@ fn a_crash_beside_a_blank_segment_loses_nothing() {
         assert!(!journals(&crashed).iter().any(|(path, _)| *path == blank));
     }
 }
+
+/// Whoever writes starts it only where the background is far behind.
+#[test]
+fn write_back_is_left_to_the_background_until_it_falls_behind() {
+    let disk = MemoryDisk::new();
+    let io = world(&disk);
+    let settings = Options::new().memory_budget(256 << 20).reserve_bytes(0).into_settings();
+    let widths = Widths::for_budget(256 << 20);
+    let engine = Engine::open(io.clone(), Path::new("/db"), settings, widths).unwrap();
+    let db = Db::new(Handle::new(Arc::clone(&engine), Durability::Buffered));
+    let lag = || engine.value_lane.write_back_lag();
+    let put = |number: u64| plain(&db).put(number.to_be_bytes(), [7; 100 << 10]).unwrap();
+    (0..12).for_each(put);
+    assert!(lag() >= 1 << 20, "{}", lag());
+    while io.executor.help() {}
+    assert_eq!(lag(), 0);
+    let lags: Vec<u64> = (12..72).map(|number| (put(number), lag()).1).collect();
+    assert!(lags.iter().all(|&lag| lag < 4 << 20), "{lags:?}");
+    assert!(lags.iter().any(|&lag| lag > 3 << 20) && lags[59] < lags[30], "{lags:?}");
+}

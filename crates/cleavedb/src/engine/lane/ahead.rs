@@ -46,7 +46,7 @@ const OVERSHOOT_PART: u64 = 64;
 
 impl Lane {
     /// Appended bytes whose write-back has not been started.
-    fn write_back_lag(&self) -> u64 {
+    pub(crate) fn write_back_lag(&self) -> u64 {
         self.segment_bytes().saturating_sub(self.write_back_bytes.load(Ordering::Relaxed))
     }
 

@@ -3,12 +3,12 @@
 //! Owned by one thread at a time. Records come mostly in the order of their keys and of their new
 //! places, so each is written as what differs from the one before: some 15 bytes at keys of 16.
 
-use crate::base::codec::{Reader, put_bytes, put_signed, put_varint};
+use crate::base::codec::{Reader, put_signed};
 use crate::base::entry::{FileId, KeyspaceId};
 use crate::base::error::Result;
 use crate::base::marks::mark;
 use crate::engine::locate::Locating;
-use crate::table::block::common_prefix;
+use crate::engine::moved_key::MovedKey;
 use crate::values::cache::{ValueCache, cache_place};
 use crate::values::locator::place::Place;
 
@@ -30,7 +30,7 @@ pub(crate) struct Moved {
 /// The record that the next one is told apart from.
 #[derive(Debug, Default)]
 struct Last {
-    key: Vec<u8>,
+    key: MovedKey,
     from: LastPlace,
     to: LastPlace,
 }
@@ -66,19 +66,14 @@ impl Moved {
             self.bytes.reserve_exact(bytes.max(STEP_BYTES.min(room)));
         }
         let Self { bytes, last, .. } = self;
-        put_varint(bytes, u64::from(keyspace.0));
-        let shared = common_prefix(&last.key, key);
-        put_varint(bytes, shared as u64);
-        put_bytes(bytes, key.get(shared..).unwrap_or_default());
-        last.key.truncate(shared);
-        last.key.extend_from_slice(key.get(shared..).unwrap_or_default());
+        last.key.put(bytes, keyspace, key);
         last.from.put(bytes, Some(&from));
         last.to.put(bytes, to.as_ref());
     }
 
     /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.last.key.capacity()
+        self.bytes.capacity() + self.last.key.memory_bytes()
     }
 
     /// Tells the locator (rule R17), and the cache where that knows the new place.
@@ -99,13 +94,11 @@ impl Moved {
         let mut rest = Reader::new(&self.bytes);
         let mut last = Last::default();
         while !rest.is_empty() {
-            let keyspace = KeyspaceId(rest.varint_u32()?);
-            last.key.truncate(rest.varint()? as usize);
-            last.key.extend_from_slice(rest.bytes()?);
+            let keyspace = last.key.take(&mut rest)?;
             let from = last.from.take(&mut rest)?;
             let to = last.to.take(&mut rest)?;
             if let Some(from) = from {
-                take(keyspace, &last.key, &from, to);
+                take(keyspace, last.key.key(), &from, to);
             }
         }
         Ok(())

@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::codec::{Reader, put_bytes, put_signed, put_varint};
+use crate::base::codec::{Reader, put_signed, put_varint};
 use crate::base::entry::{FileId, KeyspaceId};
 use crate::base::error::Result;
 use crate::base::marks::mark;
 use crate::base::planted::planted;
 use crate::base::sync::Arc;
 use crate::engine::mapping::Mapping;
-use crate::table::block::common_prefix;
+use crate::engine::moved_key::MovedKey;
 use crate::values::cache::{ValueCache, cache_place};
 use crate::values::map::place::Place;
 use crate::values::map::{Map, Moves, Swung};
@@ -30,7 +30,7 @@ pub(crate) struct MovedInMap {
 /// The record that the next one is told apart from.
 #[derive(Debug, Default)]
 struct Last {
-    key: Vec<u8>,
+    key: MovedKey,
     from: LastPlace,
     to: LastPlace,
 }
@@ -46,19 +46,14 @@ impl MovedInMap {
     /// A record is at another place from the edit on.
     pub(crate) fn note(&mut self, keyspace: KeyspaceId, key: &[u8], from: Place, to: Place) {
         let Self { bytes, last, .. } = self;
-        put_varint(bytes, u64::from(keyspace.0));
-        let shared = common_prefix(&last.key, key);
-        put_varint(bytes, shared as u64);
-        put_bytes(bytes, key.get(shared..).unwrap_or_default());
-        last.key.truncate(shared);
-        last.key.extend_from_slice(key.get(shared..).unwrap_or_default());
+        last.key.put(bytes, keyspace, key);
         last.from.put(bytes, &from);
         last.to.put(bytes, &to);
     }
 
     /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.last.key.capacity()
+        self.bytes.capacity() + self.last.key.memory_bytes()
     }
 
     /// Bytes of it that are in use.
@@ -107,11 +102,9 @@ impl MovedInMap {
         let mut rest = Reader::new(&self.bytes);
         let mut last = Last::default();
         while !rest.is_empty() {
-            let keyspace = KeyspaceId(rest.varint_u32()?);
-            last.key.truncate(rest.varint()? as usize);
-            last.key.extend_from_slice(rest.bytes()?);
+            let keyspace = last.key.take(&mut rest)?;
             let (from, to) = (last.from.take(&mut rest)?, last.to.take(&mut rest)?);
-            take(keyspace, &last.key, from, to);
+            take(keyspace, last.key.key(), from, to);
         }
         Ok(())
     }
