@@ -175,7 +175,7 @@ impl Relocations {
     fn tell_map(&self, done: Option<&Done>, engine: &Engine) {
         let Telling { moves, arriving } = std::mem::take(&mut *self.telling.lock());
         let Some((mapping, moves)) = self.mapping.as_ref().zip(moves) else { return };
-        // The edit has nothing of a keyspace that was dropped meanwhile.
+        // What was of a keyspace that has been dropped since may be gone.
         let view = engine.view.load();
         let is_there = |file: &Arc<ValueFile>| view.values.container(file.id()).is_some();
         let done = done.filter(|done| done.made.iter().all(is_there));
@@ -433,8 +433,15 @@ impl Engine {
         }))
     }
 
-    /// A compaction has ended: its edit is durable, or what it wrote is of no use.
-    pub(crate) fn end_relocations(&self, relocations: &Relocations, outcome: &Result<()>) {
+    /// A compaction has ended: its edit is durable and has what was written (true), or that is of
+    /// no use, and goes at once.
+    pub(crate) fn end_relocations(&self, relocations: Arc<Relocations>, outcome: &Result<bool>) {
+        if matches!(outcome, Ok(false)) && relocations.has_written() {
+            relocations.tell_map(None, self);
+            drop(relocations);
+            self.remove_obsolete();
+            return;
+        }
         if let Err(error) = outcome {
             relocations.tell_map(None, self);
             if error.kind() == ErrorKind::NoSpace {

@@ -174,18 +174,20 @@ impl Engine {
         let relocations = orders.then(|| self.begin_relocations(keyspace)).flatten();
         let outcome = self.compact_with(keyspace, job, stripes, relocations.as_ref());
         if let Some(relocations) = relocations {
-            self.end_relocations(&relocations, &outcome);
+            self.end_relocations(relocations, &outcome);
         }
-        outcome
+        outcome.map(|_| ())
     }
 
+    /// Runs the job and commits what it prepared; false where the keyspace was dropped meanwhile,
+    /// and nothing of values is in the edit.
     fn compact_with(
         &self,
         keyspace: &Arc<KeyspaceState>,
         job: &mut dyn IndexJob,
         stripes: Vec<Seq>,
         relocations: Option<&Arc<Relocations>>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let touching = self.touching_of_compaction(&stripes);
         // All that a compaction meets is in the index.
         let listeners = self.entry_listeners(SEQ_MAX, touching.clone());
@@ -203,10 +205,12 @@ impl Engine {
             draft.sections.extend(touching.sections(&self.view.load().values));
         }
         draft.sections.extend(relocations.and_then(|relocations| relocations.before_edit()));
+        let mut is_there = true;
         self.commit_draft(draft, |_| {
             keyspace.index.install(change)?;
             let mut publication = Publication::default();
             if keyspace.dropped.load(Ordering::Acquire) {
+                is_there = false;
                 keyspace.index.retire();
             } else {
                 publication.indexes.push((keyspace.id, Some(keyspace.index.view())));
@@ -229,7 +233,7 @@ impl Engine {
             entries_out = report.entries_out,
             "compaction"
         );
-        Ok(())
+        Ok(is_there)
     }
 
     /// Compacts a range of a keyspace to the bottom and waits.
