@@ -1,6 +1,7 @@
 //! The public face end to end, on a real directory.
 
 mod admin;
+mod appending;
 mod background;
 mod basics;
 mod collection;
@@ -11,6 +12,7 @@ mod delta_long;
 mod delta_memory;
 mod delta_operators;
 mod delta_reads;
+mod delta_together;
 mod deltas;
 mod facts;
 mod flex_beside_lsm;
@@ -24,6 +26,7 @@ mod journal;
 mod large;
 mod large_on_disk;
 mod large_space;
+mod late_disk;
 mod locks;
 mod novkv;
 mod novkv_damage;
@@ -41,6 +44,7 @@ mod wayfinder;
 use tempfile::TempDir;
 
 use crate::base::sync::Arc;
+use crate::base::widths::Widths;
 use crate::io::Io;
 use crate::io::memory_disk::MemoryDisk;
 use crate::{Db, Keyspace, KeyspaceOptions, Options};
@@ -60,6 +64,17 @@ fn world(disk: &MemoryDisk) -> Io {
 /// Small enough that a few thousand writes flush and compact.
 fn small() -> Options {
     Options::new().memory_budget(1 << 20).reserve_bytes(0)
+}
+
+/// Structures so small that some rounds make many of each.
+fn tiny() -> Widths {
+    Widths {
+        memtable_bytes: 8 << 10,
+        journal_segment_bytes: 4 << 10,
+        block_bytes: 256,
+        table_bytes: 4 << 10,
+        ..Widths::for_budget(1 << 20)
+    }
 }
 
 fn plain(db: &Db) -> Keyspace {

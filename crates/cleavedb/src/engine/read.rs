@@ -1,4 +1,5 @@
-//! Point reads: memtables from newest to oldest, then the index, then the merge operator.
+//! Point reads: memtables from newest to oldest, then the index, then the merge operator. Of many
+//! keys at once: `many`.
 
 use std::ops::Deref;
 
@@ -14,14 +15,16 @@ use crate::base::value::Value;
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::deltas::fold::MetOperands;
-use crate::engine::locate::search::{Search, Searches};
+use crate::engine::locate::search::Search;
 use crate::engine::metrics::{Operation, is_get_timed};
 use crate::engine::view::View;
-use crate::index::{BoxApart, KeyLookup};
+use crate::index::BoxApart;
 use crate::io::Purpose;
 use crate::values::file_table::ValueFiles;
 use crate::values::large::reader::LargeFile;
 use crate::values::reader::{ValueReader, Wanted};
+
+pub(crate) mod many;
 
 /// Where the bytes of a value come from.
 pub(crate) enum Source {
@@ -115,7 +118,7 @@ impl Engine {
 
     /// The value of what a lookup in a view met, while what is kept of its operands apart, beyond
     /// those that were there before the index was asked, is on its way.
-    fn value_with(
+    pub(crate) fn value_with(
         &self,
         view: &View,
         (keyspace, key): (&KeyspaceState, &[u8]),
@@ -235,76 +238,8 @@ impl Engine {
         tables.any(|table| table.newest_seq(keyspace, key) > seq)
     }
 
-    /// The values of many keys at one moment, in the order asked.
-    pub(crate) fn multi_get(
-        &self,
-        keyspace: &KeyspaceState,
-        keys: &[&[u8]],
-        snapshot: Option<Seq>,
-    ) -> Result<Vec<Option<Value>>> {
-        self.check_readable(keyspace)?;
-        let start = self.io.clock.now();
-        self.metrics.gets.add(keys.len() as u64);
-        if let Some(mapping) = &self.mapping {
-            let values = self.multi_get_mapped(mapping, keyspace, keys, snapshot);
-            self.metrics.record(Operation::MultiGet, self.io.clock.now().saturating_sub(start));
-            return values;
-        }
-        // Before the view.
-        let searches = Searches::begin(self, keyspace, keys);
-        let (view, seq) = self.moment(snapshot);
-        let mut lookups: Vec<KeyLookup<'_>> = keys
-            .iter()
-            .map(|key| KeyLookup { key, hash: key_hash(key), lookup: Lookup::new(seq) })
-            .collect();
-        match searches {
-            Some(mut searches) => {
-                ask_memtables(&view, keyspace.id, &mut lookups);
-                searches.find(self, &view, &mut lookups)?;
-                ask_index(&view, keyspace.id, &mut lookups)?;
-                searches.offer(self, &view, &lookups, snapshot.is_none());
-            }
-            None => look_up_many_in(&view, keyspace.id, &mut lookups)?,
-        }
-        let values = self.fold_many(&view, keyspace, lookups, snapshot.is_none());
-        self.metrics.record(Operation::MultiGet, self.io.clock.now().saturating_sub(start));
-        values
-    }
-
-    /// Reads all separated values together and folds each lookup.
-    pub(crate) fn fold_many(
-        &self,
-        view: &View,
-        keyspace: &KeyspaceState,
-        lookups: Vec<KeyLookup<'_>>,
-        is_of_now: bool,
-    ) -> Result<Vec<Option<Value>>> {
-        let mut wanted = Vec::new();
-        for KeyLookup { key, lookup, .. } in &lookups {
-            if let Base::Separated(found) = base_of(lookup, key)? {
-                let handle = self.strategy.resolve(&found.value)?;
-                wanted.push(Wanted { handle, keyspace: keyspace.id, key, seq: found.seq });
-            }
-        }
-        let read = match wanted.as_slice() {
-            [] => Vec::new(),
-            wanted => self.value_reader(&view.values).get_many(wanted, Purpose::Read),
-        };
-        let mut read = read.into_iter();
-        let value_of = |KeyLookup { key, mut lookup, .. }| {
-            lookup.is_of_now = is_of_now;
-            let base = match base_of(&lookup, key)? {
-                Base::Separated(_) => read.next().transpose()?,
-                Base::Inline(value) => Some(value.clone()),
-                Base::Absent => None,
-            };
-            self.fold(keyspace, key, &lookup, base)
-        };
-        lookups.into_iter().map(value_of).collect()
-    }
-
     /// Folds the operands that a lookup met into its base: the value a user sees.
-    fn fold(
+    pub(crate) fn fold(
         &self,
         keyspace: &KeyspaceState,
         key: &[u8],
@@ -346,30 +281,6 @@ pub(crate) fn look_up_in(
         index.get(key, key_hash(key), lookup)?;
     }
     Ok(())
-}
-
-/// All that `view` knows of each of these keys at its lookup's seq.
-pub(crate) fn look_up_many_in(
-    view: &View,
-    keyspace: KeyspaceId,
-    keys: &mut [KeyLookup<'_>],
-) -> Result<()> {
-    ask_memtables(view, keyspace, keys);
-    ask_index(view, keyspace, keys)
-}
-
-pub(crate) fn ask_memtables(view: &View, keyspace: KeyspaceId, keys: &mut [KeyLookup<'_>]) {
-    for table in view.memtables() {
-        table.get_many(keyspace, &mut keys.iter_mut().map(|key| (key.key, &mut key.lookup)));
-    }
-}
-
-/// Asks the index about what is not decided yet.
-fn ask_index(view: &View, keyspace: KeyspaceId, keys: &mut [KeyLookup<'_>]) -> Result<()> {
-    match view.indexes.get(&keyspace) {
-        Some(index) if keys.iter().any(|key| key.lookup.found.is_none()) => index.multi_get(keys),
-        _ => Ok(()),
-    }
 }
 
 /// Asks the memtables; true when they decide.

@@ -309,6 +309,19 @@ pub(crate) trait ApartUnderWay {
 /// The same, boxed.
 pub(crate) type BoxApart<'k> = Box<dyn ApartUnderWay + 'k>;
 
+/// The same for many keys.
+pub(crate) trait ManyApartUnderWay {
+    /// Waits for it, and adds it to the lookups, which come in the order in which their keys were
+    /// asked for, each with how many operands it had before the index was asked.
+    fn finish<'l>(
+        self: Box<Self>,
+        lookups: &mut dyn Iterator<Item = (usize, &'l mut Lookup)>,
+    ) -> Result<()>;
+}
+
+/// The same, boxed.
+pub(crate) type BoxManyApart<'k> = Box<dyn ManyApartUnderWay + 'k>;
+
 /// A frozen state of an index. Everything it names stays readable while it lives.
 pub(crate) trait IndexView: Send + Sync {
     /// Offers the versions of `key` to the lookup, from newest to oldest, until it is decided.
@@ -324,9 +337,16 @@ pub(crate) trait IndexView: Send + Sync {
     fn begin_apart<'k>(&'k self, _key: &'k [u8], _snapshot: Seq) -> Result<Option<BoxApart<'k>>> {
         Ok(None)
     }
-    /// Adds what is kept apart to lookups that were decided without the index.
-    fn add_apart(&self, _keys: &mut [&mut KeyLookup<'_>]) -> Result<()> {
-        Ok(())
+    /// The same as [`IndexView::multi_get`] without what is kept apart.
+    fn multi_get_base(&self, keys: &mut [KeyLookup<'_>]) -> Result<()> {
+        self.multi_get(keys)
+    }
+    /// [`IndexView::begin_apart`] for many keys, each at its snapshot, with one submission.
+    fn begin_many_apart<'k>(
+        &'k self,
+        _keys: &mut dyn Iterator<Item = (&'k [u8], Seq)>,
+    ) -> Result<Option<BoxManyApart<'k>>> {
+        Ok(None)
     }
     /// Cursors that together walk all versions of all keys (range deletes left out). Not
     /// positioned. For who merges them with others: one merge costs less than one of another.

@@ -57,6 +57,17 @@ pub(super) fn put(keyspace: &Keyspace, model: &mut Model, number: u32, round: u3
     model.insert(key(number), value(number, round));
 }
 
+/// Puts 300 values, twice, and has them flushed.
+pub(super) fn put_twice(db: &Db, keyspace: &Keyspace) -> Model {
+    let mut model = Model::new();
+    for round in 0..2 {
+        (0..300).for_each(|number| put(keyspace, &mut model, number, round));
+        db.flush().unwrap();
+    }
+    db.wait_idle().unwrap();
+    model
+}
+
 pub(super) fn assert_shows(keyspace: &Keyspace, model: &Model) {
     let wanted: Vec<String> = model.iter().map(|(key, value)| format!("{key}={value}")).collect();
     assert_eq!(pairs(keyspace.iter()), wanted);

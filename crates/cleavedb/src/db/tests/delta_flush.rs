@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::collection::assert_sound;
-use super::deltas::{assert_shows, buckets, entries, key, lists, merge, open};
+use super::deltas::{assert_shows, buckets, entries, key, lists, merge, merge_rounds, open};
 use super::novkv::{files_of, try_open};
 use super::*;
 use crate::base::widths::Widths;
@@ -142,10 +142,7 @@ fn buckets_are_written_side_by_side() {
     io.executor = Arc::new(dividing);
     let db = try_open(io, small(), buckets()).unwrap();
     let keyspace = lists(&db);
-    for round in 0..9 {
-        merge(&keyspace, 0..300, round);
-        db.flush().unwrap();
-    }
+    merge_rounds((&db, &keyspace), 0..300, 0..9);
     db.wait_idle().unwrap();
     assert_eq!(most.load(Ordering::Relaxed), 4, "as many at a time as there are threads");
     assert_eq!(most_waits.load(Ordering::Relaxed), WAITS_MAX, "more wait for the device");
@@ -192,10 +189,7 @@ fn compacting_a_range_collects_its_buckets() {
     let disk = MemoryDisk::new();
     let db = open(&disk);
     let keyspace = lists(&db);
-    for round in 0..3 {
-        merge(&keyspace, 0..200, round);
-        db.flush().unwrap();
-    }
+    merge_rounds((&db, &keyspace), 0..200, 0..3);
     let wanted: Vec<(u64, &str)> = (0..200).map(|number| (number, "0,1,2")).collect();
     assert_shows(&keyspace, &wanted);
     let bytes = || db.stats().deltas.bytes;

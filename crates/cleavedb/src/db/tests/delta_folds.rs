@@ -2,7 +2,7 @@
 //! folds off, and where reads meet many operands again and again.
 
 use super::collection::{assert_sound, widths};
-use super::deltas::{buckets, entries, lists};
+use super::deltas::{buckets, entries, listing, lists};
 use super::novkv::try_open;
 use super::*;
 use crate::base::widths::Widths;
@@ -84,10 +84,7 @@ fn what_a_close_left_unfolded_is_folded_when_a_read_meets_it() {
 fn what_a_close_left_unfolded_is_folded_when_a_compaction_meets_it() {
     for kind in [IndexKind::Lsm, IndexKind::Naive] {
         let disk = MemoryDisk::new();
-        let list = |db: &Db| {
-            let options = KeyspaceOptions::new().merge_operator("append:,").index(kind);
-            db.keyspace("list", options.deltas(Deltas::Buckets)).unwrap()
-        };
+        let list = |db: &Db| db.keyspace("list", listing().index(kind)).unwrap();
         let db = open(&disk);
         let keyspace = list(&db);
         keyspace.merge("a", long(1)).unwrap();
@@ -133,8 +130,8 @@ fn what_a_close_left_unfolded_is_folded_when_its_bucket_is_collected() {
 /// A store in whose memtable a key has so many operands.
 fn chained(deltas: Deltas, operands: usize, base: usize) -> (Db, Keyspace) {
     let db = try_open(world(&MemoryDisk::new()), small(), roomy()).unwrap();
-    let options = KeyspaceOptions::new().merge_operator("append:,").separate_at(None);
-    let keyspace = db.keyspace("lists", options.deltas(deltas)).unwrap();
+    let options = listing().deltas(deltas).separate_at(None);
+    let keyspace = db.keyspace("lists", options).unwrap();
     keyspace.put("k", "b".repeat(base)).unwrap();
     (0..operands).for_each(|_| keyspace.merge("k", "m").unwrap());
     (db, keyspace)

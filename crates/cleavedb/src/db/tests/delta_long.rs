@@ -1,44 +1,27 @@
 //! Keys with more operands than a bucket should hold: how long their buckets become, and that they
 //! do not stay so.
 
+use super::appending::{self, Appending};
 use super::collection::assert_sound;
 use super::delta_folds::operands_of;
 use super::deltas::{buckets, entries};
 use super::novkv::{files_of, try_open};
 use super::*;
+use crate::Deltas;
 use crate::base::widths::Widths;
-use crate::{Deltas, MergeOperator};
 
 /// Bytes of a bucket here.
 const CAPACITY: u64 = 4 << 10;
 
-/// Appends, and combines nothing.
-struct Listing;
-
-impl MergeOperator for Listing {
-    fn name(&self) -> &'static str {
-        "listing"
-    }
-
-    fn full_merge(
-        &self,
-        _key: &[u8],
-        existing: Option<&[u8]>,
-        operands: &[&[u8]],
-    ) -> Result<Vec<u8>, String> {
-        let parts: Vec<&[u8]> = existing.into_iter().chain(operands.iter().copied()).collect();
-        Ok(parts.concat())
-    }
-}
-
 fn open(disk: &MemoryDisk) -> Db {
-    let options = small().merge_operator(std::sync::Arc::new(Listing));
+    let operator = Appending { only_applies: true, ..Appending::default() };
+    let options = small().merge_operator(std::sync::Arc::new(operator));
     let widths = Widths { bucket_bytes: CAPACITY, memtable_bytes: 64 << 20, ..buckets() };
     try_open(world(disk), options, widths).unwrap()
 }
 
 fn list(db: &Db) -> Keyspace {
-    let options = KeyspaceOptions::new().merge_operator("listing").separate_at(None);
+    let options = KeyspaceOptions::new().merge_operator(appending::NAME).separate_at(None);
     db.keyspace("list", options.deltas(Deltas::Buckets)).unwrap()
 }
 

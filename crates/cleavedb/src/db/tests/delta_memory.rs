@@ -1,10 +1,9 @@
 //! What buckets take of the memory budget, and how many of them it has room for.
 
 use super::collection::assert_sound;
-use super::deltas::{buckets, entries, key, lists, merge};
+use super::deltas::{buckets, entries, key, listing, lists, merge};
 use super::novkv::try_open;
 use super::*;
-use crate::Deltas;
 use crate::base::widths::{DeltaWidths, Widths};
 
 /// Many small buckets, of which no key is cached.
@@ -103,10 +102,7 @@ fn there_are_as_many_buckets_as_the_budget_has_room_for() {
         let options = Options::new().memory_budget(budget).reserve_bytes(0);
         try_open(world(&disk), options, Widths::for_budget(budget)).unwrap()
     };
-    let list = |db: &Db| {
-        let options = KeyspaceOptions::new().merge_operator("append:,").separate_at(None);
-        db.keyspace("list", options.deltas(Deltas::Buckets)).unwrap()
-    };
+    let list = |db: &Db| db.keyspace("list", listing().separate_at(None)).unwrap();
     let operand = |round: u64| format!("{round}{}", "m".repeat(199));
     // Of 64 buckets of 32 KiB, which the smallest budgets have, twice as much.
     let (db, keys) = (open(1 << 20), 5_000);

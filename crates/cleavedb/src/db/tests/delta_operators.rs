@@ -1,61 +1,20 @@
 //! A user's operator that fails or panics, with operands in buckets: an error for the key that it
 //! fails for, and nothing lost.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
+use super::appending::{self, Appending, FAILS, PANICS, WORKS};
 use super::collection::assert_sound;
 use super::deltas::buckets;
 use super::novkv::try_open;
 use super::*;
 use crate::base::widths::Widths;
 use crate::engine::deltas::fold::CHAIN_OPERANDS;
-use crate::{Deltas, ErrorKind, IndexKind, MergeOperator};
-
-const WORKS: u8 = 0;
-const FAILS: u8 = 1;
-const PANICS: u8 = 2;
-
-/// Appends, but for keys that begin with "bad", while it is told so.
-#[derive(Default)]
-struct Moody {
-    mood: AtomicU8,
-}
-
-impl Moody {
-    fn is_off(&self, key: &[u8]) -> bool {
-        match self.mood.load(Ordering::Relaxed) {
-            PANICS if key.starts_with(b"bad") => panic!("as it was told"),
-            mood => mood != WORKS && key.starts_with(b"bad"),
-        }
-    }
-}
-
-impl MergeOperator for Moody {
-    fn name(&self) -> &'static str {
-        "moody"
-    }
-
-    fn full_merge(
-        &self,
-        key: &[u8],
-        existing: Option<&[u8]>,
-        operands: &[&[u8]],
-    ) -> Result<Vec<u8>, String> {
-        if self.is_off(key) {
-            return Err("as it was told".to_owned());
-        }
-        let parts: Vec<&[u8]> = existing.into_iter().chain(operands.iter().copied()).collect();
-        Ok(parts.concat())
-    }
-
-    fn partial_merge(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
-        (!self.is_off(key)).then(|| [older, newer].concat())
-    }
-}
+use crate::{Deltas, ErrorKind, IndexKind};
 
 struct Bench {
     disk: MemoryDisk,
-    operator: std::sync::Arc<Moody>,
+    operator: std::sync::Arc<Appending>,
     index: IndexKind,
 }
 
@@ -64,7 +23,7 @@ impl Bench {
         let options = small().merge_operator(self.operator.clone());
         let widths = Widths { memtable_bytes: 64 << 20, ..buckets() };
         let db = try_open(world(&self.disk), options, widths).unwrap();
-        let options = KeyspaceOptions::new().merge_operator("moody").index(self.index);
+        let options = KeyspaceOptions::new().merge_operator(appending::NAME).index(self.index);
         let options = options.deltas(Deltas::Buckets).separate_at(Some(20));
         let keyspace = db.keyspace("moods", options).unwrap();
         (db, keyspace)
@@ -205,7 +164,7 @@ fn an_operator_that_panics_loses_nothing_and_harms_no_other_key() {
 #[test]
 fn a_fold_that_an_operator_fails_stops_nothing() {
     for mood in [FAILS, PANICS] {
-        let (disk, operator) = (MemoryDisk::new(), std::sync::Arc::<Moody>::default());
+        let (disk, operator) = (MemoryDisk::new(), std::sync::Arc::<Appending>::default());
         let bench = Bench { disk, operator, index: IndexKind::Lsm };
         let (db, keyspace) = bench.open();
         (0..CHAIN_OPERANDS).for_each(|_| keyspace.merge("bad", "m").unwrap());

@@ -1,21 +1,16 @@
 //! What reads of merged keys take: counts of reads, bytes and operands, none of them timed.
 
-use std::io;
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
+use super::appending::{self, Appending};
 use super::collection::{assert_sound, widths};
+use super::deltas::listing;
 use super::novkv::{files_of, try_open};
 use super::*;
 use crate::base::widths::Widths;
-use crate::io::Purpose;
-use crate::io::disk::{
-    BatchRead, DirEntry, Disk, DiskFile, LockGuard, LockMode, OpenMode, ReadsUnderWay,
-};
-use crate::io::meter::Meter;
-use crate::{Deltas, MergeOperator, StrategyKind, operators};
+use crate::{Deltas, StrategyKind, operators};
 
-fn key(number: u64) -> String {
+pub(super) fn key(number: u64) -> String {
     format!("key {number:06}")
 }
 
@@ -42,11 +37,7 @@ fn a_get_reads_a_base_record_a_page_and_an_unsorted_part_at_most() {
     for strategy in [StrategyKind::Unified, StrategyKind::Wisckey, StrategyKind::Novkv] {
         let disk = MemoryDisk::new();
         let open = || try_open(world(&disk), small().strategy(strategy), widths.clone()).unwrap();
-        let lists = |db: &Db| {
-            let options = KeyspaceOptions::new().merge_operator("append:,");
-            let options = options.deltas(Deltas::Buckets).separate_at(Some(100));
-            db.keyspace("lists", options).unwrap()
-        };
+        let lists = |db: &Db| db.keyspace("lists", listing().separate_at(Some(100))).unwrap();
         let db = open();
         let keyspace = lists(&db);
         let keys = 0..300;
@@ -81,43 +72,8 @@ fn a_get_reads_a_base_record_a_page_and_an_unsorted_part_at_most() {
     }
 }
 
-/// Appends, and counts what it is asked to do.
-#[derive(Default)]
-struct Counting {
-    /// Operands that were applied to a value.
-    applied: AtomicU64,
-    /// Bytes that came of combining operands.
-    combined_bytes: AtomicU64,
-}
-
-impl MergeOperator for Counting {
-    fn name(&self) -> &'static str {
-        "counting"
-    }
-
-    fn full_merge(
-        &self,
-        _key: &[u8],
-        existing: Option<&[u8]>,
-        operands: &[&[u8]],
-    ) -> Result<Vec<u8>, String> {
-        self.applied.fetch_add(operands.len() as u64, Ordering::Relaxed);
-        Ok([existing.unwrap_or_default()]
-            .iter()
-            .chain(operands)
-            .copied()
-            .collect::<Vec<_>>()
-            .concat())
-    }
-
-    fn partial_merge(&self, _key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
-        self.combined_bytes.fetch_add((older.len() + newer.len()) as u64, Ordering::Relaxed);
-        Some([older, newer].concat())
-    }
-}
-
 /// A store of memtables of 1 MiB, with the operator that counts.
-fn counting(disk: &MemoryDisk, operator: &std::sync::Arc<Counting>) -> Db {
+fn counting(disk: &MemoryDisk, operator: &std::sync::Arc<Appending>) -> Db {
     let options = Options::new().memory_budget(8 << 20).reserve_bytes(0);
     let options = options.merge_operator(operator.clone());
     try_open(world(disk), options, Widths::for_budget(8 << 20)).unwrap()
@@ -127,9 +83,9 @@ fn counting(disk: &MemoryDisk, operator: &std::sync::Arc<Counting>) -> Db {
 /// the get read, and what combining wrote, by the bytes that were appended.
 fn appended(thousands: u64) -> (f64, f64, u64) {
     let disk = MemoryDisk::new();
-    let operator = std::sync::Arc::new(Counting::default());
+    let operator = std::sync::Arc::new(Appending::default());
     let lists = |db: &Db| {
-        let options = KeyspaceOptions::new().merge_operator("counting");
+        let options = KeyspaceOptions::new().merge_operator(appending::NAME);
         db.keyspace("lists", options.deltas(Deltas::Buckets)).unwrap()
     };
     let db = counting(&disk, &operator);
@@ -205,132 +161,12 @@ fn a_counter_with_very_many_increments_among_many_keys_is_a_few_reads() {
     assert!(bytes <= 300 << 10, "{bytes} bytes: no more than a bucket and a page");
 }
 
-/// A disk on which reads that are begun end when somebody waits for them; tells what the meter had
-/// counted at either time.
-struct Late {
-    disk: MemoryDisk,
-    meter: std::sync::Arc<std::sync::OnceLock<Arc<Meter>>>,
-    batches: std::sync::Arc<std::sync::Mutex<Vec<(u64, u64)>>>,
-}
-
-struct LateReads {
-    late: Late,
-    calls: u64,
-    reads: Vec<BatchRead>,
-}
-
-impl Late {
-    fn new(disk: &MemoryDisk) -> Self {
-        Self { disk: disk.clone(), meter: Default::default(), batches: Default::default() }
-    }
-
-    fn again(&self) -> Self {
-        let (meter, batches) = (self.meter.clone(), self.batches.clone());
-        Self { disk: self.disk.clone(), meter, batches }
-    }
-
-    fn calls(&self) -> u64 {
-        self.meter.get().map_or(0, |meter| meter.read_calls(Purpose::Read))
-    }
-}
-
-impl ReadsUnderWay for LateReads {
-    fn finish(mut self: Box<Self>) -> Vec<BatchRead> {
-        self.late.batches.lock().unwrap().push((self.calls, self.late.calls()));
-        self.late.disk.read_batch(&mut self.reads);
-        std::mem::take(&mut self.reads)
-    }
-}
-
-impl Disk for Late {
-    fn create(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.create(path, mode)
-    }
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open(path, mode)
-    }
-    fn open_write(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open_write(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove_file(path)
-    }
-    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.hard_link(from, to)
-    }
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.create_dir(path)
-    }
-    fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove_dir(path)
-    }
-    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
-        self.disk.read_dir(path)
-    }
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.sync_dir(path)
-    }
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.disk.exists(path)
-    }
-    fn lock(&self, path: &Path, mode: LockMode) -> io::Result<Box<dyn LockGuard>> {
-        self.disk.lock(path, mode)
-    }
-    fn read_batch(&self, reads: &mut [BatchRead]) {
-        self.disk.read_batch(reads);
-    }
-    fn start_batch(&self, reads: Vec<BatchRead>) -> Box<dyn ReadsUnderWay> {
-        Box::new(LateReads { calls: self.calls(), late: self.again(), reads })
-    }
-    fn batch_mode(&self) -> &'static str {
-        "late"
-    }
-}
-
-#[test]
-fn a_base_is_read_while_its_deltas_are_on_their_way() {
-    for strategy in [StrategyKind::Unified, StrategyKind::Wisckey] {
-        let disk = MemoryDisk::new();
-        let late = Late::new(&disk);
-        let open = || {
-            let io = Io::simulated(Arc::new(late.again()));
-            let _ = late.meter.set(Arc::clone(&io.meter));
-            try_open(io, small().strategy(strategy), widths()).unwrap()
-        };
-        let db = open();
-        let options = KeyspaceOptions::new().merge_operator("append:,").deltas(Deltas::Buckets);
-        let keyspace = db.keyspace("lists", options.separate_at(Some(100))).unwrap();
-        (0..20).for_each(|number| keyspace.put(key(number), "b".repeat(200)).unwrap());
-        // Out of the memory of what was just written, and into a file that is read.
-        (0..200).for_each(|number| keyspace.put(format!("x {number}"), "b".repeat(200)).unwrap());
-        db.flush().unwrap();
-        (0..20).for_each(|number| keyspace.merge(key(number), "m").unwrap());
-        db.flush().unwrap();
-        let wanted = format!("{},m", "b".repeat(200));
-        let of_keys = |from| {
-            late.batches.lock().unwrap().clear();
-            assert_eq!(keyspace.get(key(from)).unwrap().unwrap(), wanted.as_bytes());
-            late.batches.lock().unwrap().clone()
-        };
-        // The first one has the bucket's filters read.
-        of_keys(0);
-        let batches = of_keys(1);
-        let [(begun, ended)] = batches.as_slice() else { panic!("{strategy:?}: {batches:?}") };
-        assert!(ended > begun, "{strategy:?}: the base was not read before the deltas were there");
-        assert_sound(&db);
-    }
-}
-
 #[test]
 fn what_is_pending_of_many_keys_takes_up_to_a_third_of_what_caches_have() {
     let (disk, budget) = (MemoryDisk::new(), 8 << 20);
     let options = Options::new().memory_budget(budget).reserve_bytes(0);
     let db = try_open(world(&disk), options, Widths::for_budget(budget)).unwrap();
-    let options = KeyspaceOptions::new().merge_operator("append:,").deltas(Deltas::Buckets);
-    let keyspace = db.keyspace("lists", options).unwrap();
+    let keyspace = db.keyspace("lists", listing()).unwrap();
     // More than twice a sixteenth of the budget, and less than a third of what is left of it.
     let keys = 0..2_000;
     keys.clone().for_each(|number| keyspace.merge(key(number), "m".repeat(500)).unwrap());

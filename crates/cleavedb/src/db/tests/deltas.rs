@@ -20,9 +20,13 @@ pub(super) fn open(disk: &MemoryDisk) -> Db {
     try_open(world(disk), small(), buckets()).unwrap()
 }
 
+/// Operands of keys go into buckets, and are joined by commas.
+pub(super) fn listing() -> KeyspaceOptions {
+    KeyspaceOptions::new().merge_operator("append:,").deltas(Deltas::Buckets)
+}
+
 pub(super) fn lists(db: &Db) -> Keyspace {
-    let options = KeyspaceOptions::new().merge_operator("append:,").deltas(Deltas::Buckets);
-    db.keyspace("lists", options.separate_at(Some(100))).unwrap()
+    db.keyspace("lists", listing().separate_at(Some(100))).unwrap()
 }
 
 pub(super) fn sums(db: &Db, deltas: Deltas) -> Keyspace {
@@ -40,6 +44,18 @@ pub(super) fn key(number: u64) -> String {
 
 pub(super) fn merge(keyspace: &Keyspace, keys: std::ops::Range<u64>, round: u64) {
     keys.for_each(|number| keyspace.merge(key(number), format!("{round}")).unwrap());
+}
+
+/// Merges into these keys and flushes, so many times.
+pub(super) fn merge_rounds(
+    (db, keyspace): (&Db, &Keyspace),
+    keys: std::ops::Range<u64>,
+    rounds: std::ops::Range<u64>,
+) {
+    for round in rounds {
+        merge(keyspace, keys.clone(), round);
+        db.flush().unwrap();
+    }
 }
 
 pub(super) fn listed(keyspace: &Keyspace, number: u64) -> Option<String> {
@@ -151,10 +167,7 @@ fn buckets_split_and_what_nobody_needs_goes_with_them() {
     let disk = MemoryDisk::new();
     let db = open(&disk);
     let keyspace = lists(&db);
-    for round in 0..9 {
-        merge(&keyspace, 0..200, round);
-        db.flush().unwrap();
-    }
+    merge_rounds((&db, &keyspace), 0..200, 0..9);
     db.wait_idle().unwrap();
     assert!(files_of(&disk, "dlt").len() > 4, "{:?}", files_of(&disk, "dlt"));
     let list = "0,1,2,3,4,5,6,7,8";
@@ -370,10 +383,7 @@ fn a_flipped_bit_in_a_bucket_is_an_error_with_file_and_offset() {
     let disk = MemoryDisk::new();
     let db = open(&disk);
     let keyspace = lists(&db);
-    for round in 0..3 {
-        merge(&keyspace, 0..20, round);
-        db.flush().unwrap();
-    }
+    merge_rounds((&db, &keyspace), 0..20, 0..3);
     drop(keyspace);
     db.close().unwrap();
     let path = files_of(&disk, "dlt").remove(0);
@@ -410,8 +420,7 @@ fn a_flipped_bit_in_a_bucket_is_an_error_with_file_and_offset() {
 fn either_index_has_buckets_beside_it() {
     let disk = MemoryDisk::new();
     let db = open(&disk);
-    let options = KeyspaceOptions::new().merge_operator("append:,").index(IndexKind::Naive);
-    let naive = db.keyspace("naive", options.deltas(Deltas::Buckets)).unwrap();
+    let naive = db.keyspace("naive", listing().index(IndexKind::Naive)).unwrap();
     let inline = counters(&db);
     let keyspace = lists(&db);
     for round in 0..6 {

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Mutex as PlainMutex;
 
 use super::*;
-use crate::base::widths::Widths;
 use crate::db::handle::Handle;
 use crate::engine::Engine;
 use crate::io::memory_disk::CrashMode;
@@ -17,17 +16,9 @@ const NAMES: [(&str, IndexKind); 2] = [("flex", IndexKind::Flex), ("lsm", IndexK
 /// Keys that every batch writes to in both keyspaces.
 const KEYS: u32 = 40;
 
-/// Structures so small that some rounds make many of each.
 fn open_at(disk: &MemoryDisk, path: &str) -> Db {
-    let widths = Widths {
-        memtable_bytes: 8 << 10,
-        journal_segment_bytes: 4 << 10,
-        block_bytes: 256,
-        table_bytes: 4 << 10,
-        ..Widths::for_budget(1 << 20)
-    };
     let settings = small().into_settings();
-    let engine = Engine::open(world(disk), Path::new(path), settings, widths).unwrap();
+    let engine = Engine::open(world(disk), Path::new(path), settings, tiny()).unwrap();
     Db::new(Handle::new(engine, Durability::Buffered))
 }
 

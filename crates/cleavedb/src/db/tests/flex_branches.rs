@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::*;
-use crate::base::widths::Widths;
 use crate::db::handle::Handle;
 use crate::engine::Engine;
 use crate::io::clock::SimulatedClock;
@@ -20,14 +19,7 @@ fn try_open(disk: &MemoryDisk, seconds: u64) -> Result<Db> {
     clock.advance(Duration::from_secs(seconds));
     let executor = Stepper::new(0).attach();
     let io = Io::new(Arc::new(disk.clone()), Arc::new(clock), executor, 0);
-    let widths = Widths {
-        memtable_bytes: 8 << 10,
-        journal_segment_bytes: 4 << 10,
-        block_bytes: 256,
-        table_bytes: 4 << 10,
-        ..Widths::for_budget(1 << 20)
-    };
-    let engine = Engine::open(io, Path::new("/db"), small().into_settings(), widths)?;
+    let engine = Engine::open(io, Path::new("/db"), small().into_settings(), tiny())?;
     Ok(Db::new(Handle::new(engine, Durability::Buffered)))
 }
 

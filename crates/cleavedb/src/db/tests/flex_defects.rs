@@ -7,7 +7,6 @@ use std::sync::Mutex as PlainMutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::base::widths::Widths;
 use crate::db::handle::Handle;
 use crate::engine::Engine;
 use crate::io::clock::SystemClock;
@@ -16,19 +15,8 @@ use crate::io::memory_disk::CrashMode;
 use crate::io::threads::ThreadPool;
 use crate::{Durability, ErrorKind, IndexKind, Result};
 
-/// Structures so small that some hundred pairs make many of each.
-fn widths() -> Widths {
-    Widths {
-        memtable_bytes: 8 << 10,
-        journal_segment_bytes: 4 << 10,
-        block_bytes: 256,
-        table_bytes: 4 << 10,
-        ..Widths::for_budget(1 << 20)
-    }
-}
-
 fn try_open(io: Io, durability: Durability) -> Result<Db> {
-    let engine = Engine::open(io, Path::new("/db"), small().into_settings(), widths())?;
+    let engine = Engine::open(io, Path::new("/db"), small().into_settings(), tiny())?;
     Ok(Db::new(Handle::new(engine, durability)))
 }
 

@@ -10,7 +10,6 @@ use crate::Durability;
 use crate::IndexKind;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::Ordering;
-use crate::base::widths::Widths;
 use crate::db::handle::Handle;
 use crate::engine::Engine;
 use crate::io::clock::SystemClock;
@@ -19,14 +18,7 @@ use crate::io::memory_disk::CrashMode;
 use crate::io::threads::ThreadPool;
 
 fn open(io: Io) -> Db {
-    let widths = Widths {
-        memtable_bytes: 8 << 10,
-        journal_segment_bytes: 4 << 10,
-        block_bytes: 256,
-        table_bytes: 4 << 10,
-        ..Widths::for_budget(1 << 20)
-    };
-    let engine = Engine::open(io, Path::new("/db"), small().into_settings(), widths).unwrap();
+    let engine = Engine::open(io, Path::new("/db"), small().into_settings(), tiny()).unwrap();
     Db::new(Handle::new(engine, Durability::Buffered))
 }
 

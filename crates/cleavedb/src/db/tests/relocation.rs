@@ -2,6 +2,7 @@
 
 use super::collection::value;
 use super::collection::{Model, apart, assert_shows, assert_sound, key, put, reclaim, widths};
+use super::late_disk::Late;
 use super::novkv::{assert_no_stray, engine_of, files_of, try_open};
 use super::*;
 use crate::base::widths::Widths;
@@ -28,6 +29,16 @@ fn put_scattered(keyspace: &Keyspace, model: &mut Model, round: u32) {
     (0..KEYS).for_each(|number| put(keyspace, model, number * 121 % KEYS, round));
 }
 
+/// A store in whose files all values are, in no order.
+fn filled(disk: &MemoryDisk, kind: StrategyKind) -> (Db, Keyspace, Model) {
+    let db = open(disk, kind);
+    let keyspace = apart(&db);
+    let mut model = Model::new();
+    put_scattered(&keyspace, &mut model, 0);
+    db.flush().unwrap();
+    (db, keyspace, model)
+}
+
 /// Device reads of a scan over everything.
 fn reads_of_scan(db: &Db, keyspace: &Keyspace, model: &Model) -> u64 {
     let before = engine_of(db).io.meter.read_calls(Purpose::Read);
@@ -39,11 +50,7 @@ fn reads_of_scan(db: &Db, keyspace: &Keyspace, model: &Model) -> u64 {
 fn compact_puts_values_in_the_order_of_their_keys() {
     for kind in KINDS {
         let disk = MemoryDisk::new();
-        let db = open(&disk, kind);
-        let keyspace = apart(&db);
-        let mut model = Model::new();
-        put_scattered(&keyspace, &mut model, 0);
-        db.flush().unwrap();
+        let (db, keyspace, model) = filled(&disk, kind);
         let before = reads_of_scan(&db, &keyspace, &model);
         db.compact().unwrap();
         db.wait_idle().unwrap();
@@ -68,10 +75,9 @@ fn compact_puts_values_in_the_order_of_their_keys() {
 fn what_was_relocated_is_there_after_a_crash_and_can_be_overwritten() {
     for kind in KINDS {
         let disk = MemoryDisk::new();
-        let mut model = Model::new();
-        let db = open(&disk, kind);
-        put_scattered(&apart(&db), &mut model, 0);
+        let (db, keyspace, mut model) = filled(&disk, kind);
         db.compact().unwrap();
+        drop(keyspace);
         assert!(db.stats().collection.records_relocated > 0);
         let disk = disk.crash_image(CrashMode::None, 0);
         let db = open(&disk, kind);
@@ -99,11 +105,7 @@ fn what_was_relocated_is_there_after_a_crash_and_can_be_overwritten() {
 fn a_snapshot_and_an_iterator_of_before_see_what_they_saw() {
     for kind in KINDS {
         let disk = MemoryDisk::new();
-        let db = open(&disk, kind);
-        let keyspace = apart(&db);
-        let mut model = Model::new();
-        put_scattered(&keyspace, &mut model, 0);
-        db.flush().unwrap();
+        let (db, keyspace, mut model) = filled(&disk, kind);
         let snapshot = db.snapshot();
         let old = model.clone();
         let mut walk = keyspace.iter();
@@ -131,11 +133,7 @@ fn a_snapshot_and_an_iterator_of_before_see_what_they_saw() {
 fn a_scan_goes_on_where_values_were_put_in_order_and_collected_meanwhile() {
     for kind in KINDS {
         let disk = MemoryDisk::new();
-        let db = open(&disk, kind);
-        let keyspace = apart(&db);
-        let mut model = Model::new();
-        put_scattered(&keyspace, &mut model, 0);
-        db.flush().unwrap();
+        let (db, keyspace, mut model) = filled(&disk, kind);
         let old = model.clone();
         for backwards in [false, true] {
             let mut walk = keyspace.iter();
@@ -174,11 +172,7 @@ fn old_again(keyspace: &Keyspace, model: &mut Model, old: &Model) {
 fn scans_that_pay_for_scattered_values_have_them_put_in_order() {
     for kind in KINDS {
         let disk = MemoryDisk::new();
-        let db = open(&disk, kind);
-        let keyspace = apart(&db);
-        let mut model = Model::new();
-        put_scattered(&keyspace, &mut model, 0);
-        db.flush().unwrap();
+        let (db, keyspace, model) = filled(&disk, kind);
         db.wait_idle().unwrap();
         let mut passes = Vec::new();
         for _ in 0..6 {
@@ -198,10 +192,8 @@ fn scans_that_pay_for_scattered_values_have_them_put_in_order() {
 fn a_damaged_value_stays_where_it_is_and_the_rest_is_put_in_order() {
     for kind in KINDS {
         let disk = MemoryDisk::new();
-        let db = open(&disk, kind);
-        let mut model = Model::new();
-        put_scattered(&apart(&db), &mut model, 0);
-        db.flush().unwrap();
+        let (db, keyspace, mut model) = filled(&disk, kind);
+        drop(keyspace);
         db.close().unwrap();
         let text = value(77, 0);
         let is_in = |bytes: &[u8]| bytes.windows(30).position(|w| w == &text.as_bytes()[..30]);
@@ -275,4 +267,24 @@ fn records_of_bare_entries_and_of_handles_beside_a_full_map_are_put_in_order() {
     let db = open(&disk, StrategyKind::Wayfinder);
     assert_shows(&db.existing_keyspace("bare").unwrap().unwrap(), &model);
     assert_sound(&db);
+}
+
+/// Whatever a compaction has written of values by then is of no use.
+#[test]
+fn a_keyspace_dropped_while_its_values_are_put_in_order_leaves_no_value_table() {
+    for kind in KINDS {
+        let disk = MemoryDisk::new();
+        let late = Late::new(&disk);
+        let db = late.open(small().strategy(kind), scattered());
+        put_scattered(&apart(&db), &mut Model::new(), 0);
+        db.flush().unwrap();
+        let dropping = db.clone();
+        late.at_creation(".vtb", move || dropping.drop_keyspace("apart").unwrap());
+        let error = db.compact().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Closed, "{kind:?}: dropped meanwhile: {error}");
+        db.wait_idle().unwrap();
+        assert_eq!(db.stats().collection.records_relocated, 0, "{kind:?}");
+        assert_eq!(files_of(&disk, "vtb"), Vec::<std::path::PathBuf>::new(), "{kind:?}");
+        assert_sound(&db);
+    }
 }

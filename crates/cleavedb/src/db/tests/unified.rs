@@ -1,7 +1,9 @@
 //! The locator at work, seen from outside: gets go by it, garbage is known at flush, and whatever
 //! it does not know, or knows no more, the index answers.
 
-use super::collection::{Model, apart, assert_shows, assert_sound, key, put, value, widths};
+use super::collection::{
+    Model, apart, assert_shows, assert_sound, key, put, put_twice, value, widths,
+};
 use super::novkv::{assert_goes_by_facts, assert_no_stray, engine_of, files_of, try_open};
 use super::*;
 use crate::base::names::FileKind;
@@ -45,12 +47,7 @@ fn served(db: &Db, gets: impl FnOnce()) -> (u64, u64) {
 fn filled(disk: &MemoryDisk) -> (Db, Keyspace, Model) {
     let db = open(disk);
     let keyspace = apart(&db);
-    let mut model = Model::new();
-    for round in 0..2 {
-        (0..300).for_each(|number| put(&keyspace, &mut model, number, round));
-        db.flush().unwrap();
-    }
-    db.wait_idle().unwrap();
+    let model = put_twice(&db, &keyspace);
     (db, keyspace, model)
 }
 

@@ -1,7 +1,9 @@
 //! The map at work, seen from outside: the index has bare keys, the map leads to their values, and
 //! comes back after a close, after a crash, and where its checkpoint is damaged.
 
-use super::collection::{Model, apart, assert_shows, assert_sound, key, put, value, widths};
+use super::collection::{
+    Model, apart, assert_shows, assert_sound, key, put, put_twice, value, widths,
+};
 use super::novkv::{assert_no_stray, engine_of, files_of, let_time_pass, try_open};
 use super::*;
 use crate::base::entry::Kind;
@@ -39,12 +41,7 @@ fn map(db: &Db) -> MapStats {
 fn filled(disk: &MemoryDisk, keyspace: fn(&Db) -> Keyspace) -> (Db, Keyspace, Model) {
     let db = open(disk);
     let keyspace = keyspace(&db);
-    let mut model = Model::new();
-    for round in 0..2 {
-        (0..300).for_each(|number| put(&keyspace, &mut model, number, round));
-        db.flush().unwrap();
-    }
-    db.wait_idle().unwrap();
+    let model = put_twice(&db, &keyspace);
     (db, keyspace, model)
 }
 

@@ -85,6 +85,11 @@ impl GetPlan {
         self.reads.iter().cloned().chain(self.page().map(Page::range))
     }
 
+    /// Bytes that it keeps in memory for itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.brought.as_ref().map_or(0, |bytes| bytes.len())
+    }
+
     /// Adds the piece of the next older chunk that may have the key; joins its read with that of
     /// the one before where less than `gap_bytes` lie between.
     fn add(&mut self, chunk: usize, piece: usize, gap_bytes: u64) {

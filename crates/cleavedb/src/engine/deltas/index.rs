@@ -18,10 +18,12 @@ use crate::base::tombstone::Fragments;
 use crate::deltas::bucket::reader::Asked;
 use crate::deltas::directory::Directory;
 use crate::engine::deltas::DeltaStore;
-use crate::engine::deltas::read::KeyUnderWay;
+use crate::engine::deltas::read::{KeyUnderWay, KeysUnderWay};
+use crate::engine::read::many::{ManyApart, undecided};
 use crate::index::{
-    ApartUnderWay, Backlog, BoxApart, CursorOptions, FileRecord, FlushInput, IndexJob, IndexSpace,
-    IndexView, KeyLookup, KeyRange, OrderedIndex, Prepared, VerifySink,
+    ApartUnderWay, Backlog, BoxApart, BoxManyApart, CursorOptions, FileRecord, FlushInput,
+    IndexJob, IndexSpace, IndexView, KeyLookup, KeyRange, ManyApartUnderWay, OrderedIndex,
+    Prepared, VerifySink,
 };
 
 /// The index of a keyspace whose operands are in buckets.
@@ -162,6 +164,28 @@ impl ApartUnderWay for BucketsUnderWay<'_> {
     }
 }
 
+/// The same of many keys.
+struct ManyBucketsUnderWay<'k> {
+    view: &'k BucketedView,
+    under_way: KeysUnderWay<'k>,
+}
+
+impl ManyApartUnderWay for ManyBucketsUnderWay<'_> {
+    fn finish<'l>(
+        self: Box<Self>,
+        lookups: &mut dyn Iterator<Item = (usize, &'l mut Lookup)>,
+    ) -> Result<()> {
+        let operator = self.view.operator.as_ref();
+        let found = self.view.store.finish_many(self.under_way, operator)?;
+        for ((operands_before, lookup), found) in lookups.zip(found) {
+            if !found.is_empty() {
+                lookup.add_apart(operands_before, found.anchor, found.operands);
+            }
+        }
+        Ok(())
+    }
+}
+
 impl BucketedView {
     fn begin<'k>(&'k self, key: &'k [u8], snapshot: Seq) -> Result<BucketsUnderWay<'k>> {
         let asked = self.store.asked(self.keyspace, key, snapshot);
@@ -179,25 +203,20 @@ impl IndexView for BucketedView {
     }
 
     fn multi_get(&self, keys: &mut [KeyLookup<'_>]) -> Result<()> {
-        // What the memtables have decided is newer than any bucket.
-        let undecided =
-            |key: &KeyLookup<'_>| key.lookup.found.is_none().then_some(key.lookup.operands.len());
-        let before: Vec<Option<usize>> = keys.iter().map(undecided).collect();
-        let asked = keys.iter().zip(&before).filter(|(_, before)| before.is_some());
-        let asked = asked.map(|(key, _)| (key.key, key.lookup.snapshot));
-        let begun = self.store.begin_many(&self.directory, self.keyspace, asked)?;
+        let apart = ManyApart::begin(self, keys)?;
+        self.multi_get_base(keys)?;
+        match apart {
+            Some(apart) => apart.finish(keys),
+            None => Ok(()),
+        }
+    }
+
+    fn multi_get_base(&self, keys: &mut [KeyLookup<'_>]) -> Result<()> {
+        let before = undecided(keys);
         self.index.multi_get(keys)?;
-        for (key, before) in keys.iter_mut().zip(&before) {
+        for (key, before) in keys.iter_mut().zip(before) {
             let count = key.lookup.operands.len();
             key.lookup.has_strays |= before.is_some_and(|before| count > before);
-        }
-        let found = self.store.finish_many(begun, self.operator.as_ref())?;
-        let undecided =
-            keys.iter_mut().zip(before).filter_map(|(key, before)| Some((key, before?)));
-        for ((key, operands_before), found) in undecided.zip(found) {
-            if !found.is_empty() {
-                key.lookup.add_apart(operands_before, found.anchor, found.operands);
-            }
         }
         Ok(())
     }
@@ -218,17 +237,15 @@ impl IndexView for BucketedView {
         Ok((!is_nothing).then(|| Box::new(begun) as BoxApart<'k>))
     }
 
-    fn add_apart(&self, keys: &mut [&mut KeyLookup<'_>]) -> Result<()> {
-        let asked = keys.iter().map(|key| (key.key, key.lookup.snapshot));
-        let begun = self.store.begin_many(&self.directory, self.keyspace, asked)?;
-        let found = self.store.finish_many(begun, self.operator.as_ref())?;
-        for (key, found) in keys.iter_mut().zip(found) {
-            if !found.is_empty() {
-                let operands_before = key.lookup.operands.len();
-                key.lookup.add_apart(operands_before, found.anchor, found.operands);
-            }
+    fn begin_many_apart<'k>(
+        &'k self,
+        keys: &mut dyn Iterator<Item = (&'k [u8], Seq)>,
+    ) -> Result<Option<BoxManyApart<'k>>> {
+        if self.directory.len() == 0 {
+            return Ok(None);
         }
-        Ok(())
+        let under_way = self.store.begin_many(&self.directory, self.keyspace, keys)?;
+        Ok(Some(Box::new(ManyBucketsUnderWay { view: self, under_way })))
     }
 
     fn cursors(&self, options: &CursorOptions) -> Result<Vec<BoxCursor>> {

@@ -15,6 +15,10 @@ use crate::engine::deltas::DeltaStore;
 use crate::io::Purpose;
 use crate::io::disk::{BatchRead, ReadsUnderWay};
 
+/// Bytes up to which reads of many keys are on their way at once: some times as many reads as the
+/// device gains from.
+const WINDOW_BYTES_MAX: usize = 4 << 20;
+
 /// A key of many whose bucket has to be read: its number among those asked for, and its reads.
 struct Planned {
     number: usize,
@@ -33,8 +37,17 @@ pub(super) enum KeyUnderWay {
 
 /// The same for many keys.
 pub(super) struct KeysUnderWay<'k> {
+    directory: &'k Directory,
     asked: Vec<Asked<'k>>,
     found: Vec<KeyDeltas>,
+    /// How many of them are known, or were on their way.
+    begun: usize,
+    window: Window,
+}
+
+/// Keys of many whose buckets are being read.
+#[derive(Default)]
+struct Window {
     planned: Vec<Planned>,
     reads: Option<Box<dyn ReadsUnderWay>>,
 }
@@ -111,47 +124,74 @@ impl DeltaStore {
         reads.map(take).collect()
     }
 
-    /// Begins to read what the buckets have of many keys, each at its snapshot.
+    /// Begins to read what the buckets have of many keys, each at its snapshot, with one submission
+    /// of all reads; what goes beyond [`WINDOW_BYTES_MAX`] is left for later.
     pub(super) fn begin_many<'k>(
         &self,
-        directory: &Directory,
+        directory: &'k Directory,
         keyspace: KeyspaceId,
         keys: impl Iterator<Item = (&'k [u8], Seq)>,
     ) -> Result<KeysUnderWay<'k>> {
         let asked: Vec<Asked<'_>> =
             keys.map(|(key, snapshot)| self.asked(keyspace, key, snapshot)).collect();
-        let mut found = vec![KeyDeltas::default(); asked.len()];
-        let (mut planned, mut all) = (Vec::new(), Vec::new());
-        for (number, (asked, found)) in asked.iter().zip(&mut found).enumerate() {
-            let Some(bucket) = directory.find(asked.bound) else { continue };
+        let found = vec![KeyDeltas::default(); asked.len()];
+        let mut keys =
+            KeysUnderWay { directory, asked, found, begun: 0, window: Window::default() };
+        self.begin_window(&mut keys)?;
+        Ok(keys)
+    }
+
+    /// Begins to read what the buckets have of the next keys.
+    fn begin_window(&self, keys: &mut KeysUnderWay<'_>) -> Result<()> {
+        let (mut planned, mut all, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let rest = keys.asked.iter().zip(&mut keys.found).enumerate().skip(keys.begun);
+        for (number, (asked, found)) in rest {
+            if bytes >= WINDOW_BYTES_MAX {
+                break;
+            }
+            keys.begun = number + 1;
+            let Some(bucket) = keys.directory.find(asked.bound) else { continue };
             if let Some(known) = self.cache.lookup(bucket, asked) {
                 *found = known;
                 continue;
             }
             let plan = bucket.plan(asked, Purpose::Read)?;
             let mut reads = reads_of(bucket, &plan)?;
+            bytes += reads.iter().map(|read| read.buffer.len()).sum::<usize>() + plan.held_bytes();
             let (bucket, count) = (Arc::clone(bucket), reads.len());
             all.append(&mut reads);
             planned.push(Planned { number, bucket, plan, reads: count });
         }
-        let reads = (!all.is_empty()).then(|| self.context.io.disk.start_batch(all));
-        Ok(KeysUnderWay { asked, found, planned, reads })
+        let reads = (!all.is_empty()).then(|| {
+            if all.len() > 1 {
+                self.context.io.meter.batch_submitted();
+            }
+            self.context.io.disk.start_batch(all)
+        });
+        keys.window = Window { planned, reads };
+        Ok(())
     }
 
     /// Waits for them; in the order asked.
     pub(super) fn finish_many(
         &self,
-        under_way: KeysUnderWay<'_>,
+        mut keys: KeysUnderWay<'_>,
         operator: Option<&SharedOperator>,
     ) -> Result<Vec<KeyDeltas>> {
-        let KeysUnderWay { asked, mut found, planned, reads } = under_way;
-        let mut reads = reads.map(|reads| reads.finish()).unwrap_or_default().into_iter();
-        for Planned { number, bucket, plan, reads: count } in planned {
-            let read = self.taken(&bucket, reads.by_ref().take(count))?;
-            let Some((asked, found)) = asked.get(number).zip(found.get_mut(number)) else { break };
-            let fresh = bucket.finish(&plan, asked, read)?;
-            *found = self.cache.insert(&bucket, asked, fresh, operator);
+        loop {
+            let Window { planned, reads } = std::mem::take(&mut keys.window);
+            let mut reads = reads.map(|reads| reads.finish()).unwrap_or_default().into_iter();
+            for Planned { number, bucket, plan, reads: count } in planned {
+                let read = self.taken(&bucket, reads.by_ref().take(count))?;
+                let key = keys.asked.get(number).zip(keys.found.get_mut(number));
+                let Some((asked, found)) = key else { break };
+                let fresh = bucket.finish(&plan, asked, read)?;
+                *found = self.cache.insert(&bucket, asked, fresh, operator);
+            }
+            if keys.begun >= keys.asked.len() {
+                return Ok(keys.found);
+            }
+            self.begin_window(&mut keys)?;
         }
-        Ok(found)
     }
 }

@@ -149,6 +149,8 @@ pub(crate) struct Searches<'a> {
     operands: Vec<usize>,
     /// Keys that the locator decided, or the memtables before.
     are_decided: Vec<bool>,
+    /// Keys of which the index had no operands.
+    are_bare: Vec<bool>,
 }
 
 impl<'a> Searches<'a> {
@@ -160,7 +162,7 @@ impl<'a> Searches<'a> {
     ) -> Option<Self> {
         let locating = engine.locating.as_deref().filter(|locating| locating.has_values())?;
         let searches = keys.iter().map(|key| Search::of(locating, keyspace, key)).collect();
-        Some(Self { searches, operands: Vec::new(), are_decided: Vec::new() })
+        Some(Self { searches, operands: Vec::new(), are_decided: Vec::new(), are_bare: Vec::new() })
     }
 
     /// Decides those lookups whose values the first candidates are, all device reads under way
@@ -184,36 +186,28 @@ impl<'a> Searches<'a> {
             }
         }
         let located = engine.value_reader(&view.values).read_many_at(&places);
-        let mut accepted = Vec::new();
         for ((number, (place, _)), located) in asked.into_iter().zip(places).zip(located) {
             let search = self.searches.get_mut(number).zip(keys.get_mut(number));
             let Some((search, key)) = search else { continue };
             match located {
                 Located::Value(seq, value) => {
-                    if search.accept(view, &mut key.lookup, seq, value)? {
-                        accepted.push(number);
-                    }
+                    search.accept(view, &mut key.lookup, seq, value)?;
                 }
                 other => search.note_met(place, &other),
             }
         }
-        self.add_apart(view, keys, &accepted)?;
         self.are_decided = keys.iter().map(|key| key.lookup.found.is_some()).collect();
         Ok(())
     }
 
-    /// Adds what is kept apart from the index to the lookups of these numbers, which ascend.
-    fn add_apart(&self, view: &View, keys: &mut [KeyLookup<'_>], accepted: &[usize]) -> Result<()> {
-        let keyspace = self.searches.first().map(|search| search.key.keyspace);
-        let index = keyspace.and_then(|keyspace| view.indexes.get(&keyspace));
-        let Some(index) = index.filter(|_| !accepted.is_empty()) else { return Ok(()) };
-        let is_accepted = |number: &usize| accepted.binary_search(number).is_ok();
-        let keys = keys.iter_mut().enumerate().filter(|(number, _)| is_accepted(number));
-        let mut keys: Vec<&mut KeyLookup<'_>> = keys.map(|(_, key)| key).collect();
-        index.add_apart(&mut keys)
+    /// The index has answered the rest.
+    pub(crate) fn note_answers(&mut self, keys: &[KeyLookup<'_>]) {
+        let are_bare = self.operands.iter().zip(keys);
+        self.are_bare =
+            are_bare.map(|(operands, key)| key.lookup.operands.len() == *operands).collect();
     }
 
-    /// The index has answered the rest.
+    /// All that is known of the rest is there.
     pub(crate) fn offer(
         self,
         engine: &Engine,
@@ -221,13 +215,11 @@ impl<'a> Searches<'a> {
         keys: &[KeyLookup<'_>],
         is_newest: bool,
     ) {
-        let before = self.operands.into_iter().zip(self.are_decided);
-        for ((search, key), (operands, is_decided)) in
+        let before = self.are_bare.into_iter().zip(self.are_decided);
+        for ((search, key), (is_bare, is_decided)) in
             self.searches.into_iter().zip(keys).zip(before)
         {
             if !is_decided {
-                // Those that are kept apart count as well here: such keys are left to single gets.
-                let is_bare = key.lookup.operands.len() == operands;
                 search.offer(engine, view, &key.lookup, is_bare, is_newest);
             }
         }

@@ -20,7 +20,8 @@ use crate::base::value::Value;
 use crate::engine::Engine;
 use crate::engine::catalogue::KeyspaceState;
 use crate::engine::mapping::Mapping;
-use crate::engine::read::{ask_memtables, in_memtables};
+use crate::engine::read::in_memtables;
+use crate::engine::read::many::{ManyApart, Values, ask_memtables, lookups_of};
 use crate::engine::snapshots::SnapshotPin;
 use crate::engine::view::View;
 use crate::index::KeyLookup;
@@ -99,6 +100,19 @@ impl Mapping {
         }
     }
 
+    /// The same for many keys; what stands against the first that is not settled.
+    fn settle_all(
+        &self,
+        values: &ValueFiles,
+        keyspace: KeyspaceId,
+        lookups: &mut [KeyLookup<'_>],
+    ) -> Mapped {
+        let mut mapped = lookups.iter_mut().map(|KeyLookup { key, lookup, .. }| {
+            self.settle(values, &self.key(keyspace, key), lookup)
+        });
+        mapped.find(|mapped| *mapped != Mapped::Settled).unwrap_or(Mapped::Settled)
+    }
+
     /// Decides a lookup by the map alone, where that is possible (MF-1); the memtables have not
     /// decided it.
     fn find_alone(
@@ -144,11 +158,15 @@ impl Engine {
             let mut lookup = Lookup::new(seq);
             lookup.is_of_now = snapshot.is_none();
             let mapped = match in_memtables(&view, keyspace.id, key, &mut lookup) {
-                true => Mapped::Settled,
-                false => self.find_mapped(mapping, &view, keyspace, &located, &mut lookup)?,
+                true => Ok(self.value_of(&view, keyspace, key, &lookup)?),
+                false => self.value_mapped(mapping, &view, keyspace, &located, &mut lookup)?,
+            };
+            let mapped = match mapped {
+                Ok(value) => return Ok(value),
+                Err(mapped) => mapped,
             };
             match mapped {
-                Mapped::Settled => return self.value_of(&view, keyspace, key, &lookup),
+                Mapped::Settled => break,
                 Mapped::Unknown if at.is_some() => break,
                 Mapped::Elsewhere => {
                     mark!("map_place_after_view");
@@ -165,21 +183,42 @@ impl Engine {
         Err(self.has_no_record(key))
     }
 
-    fn find_mapped(
+    /// The value of a key that the memtables have not decided; base and operands are read at the
+    /// same time. What stands against it, where map and view do not agree.
+    fn value_mapped(
         &self,
         mapping: &Mapping,
         view: &View,
         keyspace: &KeyspaceState,
         key: &LocatorKey<'_>,
         lookup: &mut Lookup,
-    ) -> Result<Mapped> {
-        if let Some(mapped) = mapping.find_alone(view, keyspace, key, lookup)? {
-            return Ok(mapped);
+    ) -> Result<Result<Option<Value>, Mapped>> {
+        let operands = lookup.operands.len();
+        let mut apart = None;
+        let mapped = mapping.find_alone(view, keyspace, key, lookup)?;
+        if mapped.is_none()
+            && let Some(index) = view.indexes.get(&keyspace.id)
+        {
+            // On its way while the base is looked for and read.
+            apart = index.begin_apart(key.key, lookup.snapshot)?;
+            index.get_base(key.key, key_hash(key.key), lookup)?;
         }
-        if let Some(index) = view.indexes.get(&keyspace.id) {
-            index.get(key.key, key_hash(key.key), lookup)?;
+        let mapped = mapped.unwrap_or_else(|| mapping.settle(&view.values, key, lookup));
+        match (mapped, apart) {
+            (Mapped::Settled, Some(apart)) => {
+                self.value_with(view, (keyspace, key.key), lookup, (apart, operands)).map(Ok)
+            }
+            (Mapped::Settled, None) => self.value_of(view, keyspace, key.key, lookup).map(Ok),
+            (_, Some(apart)) => {
+                apart.finish(operands, lookup)?;
+                // What is there of the base may not count any more.
+                match mapping.settle(&view.values, key, lookup) {
+                    Mapped::Settled => self.value_of(view, keyspace, key.key, lookup).map(Ok),
+                    other => Ok(Err(other)),
+                }
+            }
+            (other, None) => Ok(Err(other)),
         }
-        Ok(mapping.settle(&view.values, key, lookup))
     }
 
     /// The values of many keys at one moment, in a database with a map.
@@ -193,68 +232,59 @@ impl Engine {
         let is_of_now = snapshot.is_none();
         let pin = is_of_now.then(|| self.snapshots.take(&self.visible));
         let snapshot = snapshot.or(pin.as_ref().map(SnapshotPin::seq)).unwrap_or_default();
-        let (view, lookups) = self.look_up_many_mapped(mapping, keyspace, keys, snapshot)?;
-        self.fold_many(&view, keyspace, lookups, is_of_now)
-    }
-
-    /// All that a view knows of many keys; the view, with the lookups, in which nothing is bare any
-    /// more. The snapshot is registered.
-    fn look_up_many_mapped<'a>(
-        &self,
-        mapping: &Mapping,
-        keyspace: &KeyspaceState,
-        keys: &[&'a [u8]],
-        snapshot: Seq,
-    ) -> Result<(Arc<View>, Vec<KeyLookup<'a>>)> {
         for _ in 0..VIEWS_MAX {
             let view = {
                 let (view, _) = self.moment(Some(snapshot));
                 Arc::clone(&view)
             };
-            let of_key = |&key: &&'a [u8]| KeyLookup {
-                key,
-                hash: key_hash(key),
-                lookup: Lookup::new(snapshot),
-            };
-            let mut lookups: Vec<KeyLookup<'a>> = keys.iter().map(of_key).collect();
+            let mut lookups = lookups_of(keys, snapshot);
             ask_memtables(&view, keyspace.id, &mut lookups);
-            match self.find_many_mapped(mapping, &view, keyspace, &mut lookups)? {
-                Mapped::Settled => return Ok((view, lookups)),
-                Mapped::Elsewhere => thread::yield_now(),
-                Mapped::Unknown => break,
+            match self.values_mapped(mapping, &view, keyspace, &mut lookups)? {
+                Ok(values) => return self.fold_values(keyspace, lookups, values, is_of_now),
+                Err(Mapped::Elsewhere) => thread::yield_now(),
+                Err(_) => break,
             }
         }
         Err(self.has_no_record(keys.first().copied().unwrap_or_default()))
     }
 
-    fn find_many_mapped(
+    /// All that a view knows of many keys, and the values of those with handles, read while what is
+    /// kept apart is on its way. The snapshot is registered.
+    fn values_mapped(
         &self,
         mapping: &Mapping,
         view: &View,
         keyspace: &KeyspaceState,
         lookups: &mut [KeyLookup<'_>],
-    ) -> Result<Mapped> {
+    ) -> Result<Result<Values, Mapped>> {
         for KeyLookup { key, lookup, .. } in &mut *lookups {
             if lookup.found.is_none() {
                 let key = mapping.key(keyspace.id, key);
                 let mapped = mapping.find_alone(view, keyspace, &key, lookup)?;
                 if let Some(Mapped::Elsewhere) = mapped {
-                    return Ok(Mapped::Elsewhere);
+                    return Ok(Err(Mapped::Elsewhere));
                 }
             }
         }
+        let mut apart = None;
         if let Some(index) = view.indexes.get(&keyspace.id)
             && lookups.iter().any(|key| key.lookup.found.is_none())
         {
-            index.multi_get(lookups)?;
+            apart = ManyApart::begin(&**index, lookups)?;
+            index.multi_get_base(lookups)?;
         }
-        for KeyLookup { key, lookup, .. } in lookups {
-            let mapped = mapping.settle(&view.values, &mapping.key(keyspace.id, key), lookup);
-            if mapped != Mapped::Settled {
-                return Ok(mapped);
-            }
+        let mut mapped = mapping.settle_all(&view.values, keyspace.id, lookups);
+        if mapped != Mapped::Settled
+            && let Some(apart) = apart.take()
+        {
+            apart.finish(lookups)?;
+            // What is there of a base may not count any more.
+            mapped = mapping.settle_all(&view.values, keyspace.id, lookups);
         }
-        Ok(Mapped::Settled)
+        match mapped {
+            Mapped::Settled => self.values_with(view, keyspace, lookups, apart).map(Ok),
+            other => Ok(Err(other)),
+        }
     }
 
     /// The handle of a bare entry that a scan met, whose snapshot is registered. It leads into
