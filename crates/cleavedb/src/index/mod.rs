@@ -313,9 +313,9 @@ pub(crate) type BoxApart<'k> = Box<dyn ApartUnderWay + 'k>;
 pub(crate) trait ManyApartUnderWay {
     /// Waits for it, and adds it to the lookups, which come in the order in which their keys were
     /// asked for, each with how many operands it had before the index was asked.
-    fn finish<'l>(
+    fn finish(
         self: Box<Self>,
-        lookups: &mut dyn Iterator<Item = (usize, &'l mut Lookup)>,
+        lookups: &mut dyn Iterator<Item = (usize, &mut Lookup)>,
     ) -> Result<()>;
 }
 

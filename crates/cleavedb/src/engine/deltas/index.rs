@@ -171,9 +171,9 @@ struct ManyBucketsUnderWay<'k> {
 }
 
 impl ManyApartUnderWay for ManyBucketsUnderWay<'_> {
-    fn finish<'l>(
+    fn finish(
         self: Box<Self>,
-        lookups: &mut dyn Iterator<Item = (usize, &'l mut Lookup)>,
+        lookups: &mut dyn Iterator<Item = (usize, &mut Lookup)>,
     ) -> Result<()> {
         let operator = self.view.operator.as_ref();
         let found = self.view.store.finish_many(self.under_way, operator)?;
