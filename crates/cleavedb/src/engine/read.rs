@@ -179,8 +179,9 @@ impl Engine {
         let mut lookup = Lookup::new(seq);
         lookup.is_of_now = snapshot.is_none();
         look_up_in(&view, keyspace.id, key, &mut lookup)?;
+        // Only a large value is read from its file; those that the map leads to are none.
         if lookup.operands.is_empty()
-            && let Base::Separated(found) = base_of(&lookup, key)?
+            && let Some(found) = lookup.found.as_ref().filter(|_| is_separated(&lookup))
         {
             let handle = self.strategy.resolve(&found.value)?;
             if handle.is_large() {

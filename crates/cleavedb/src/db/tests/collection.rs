@@ -2,6 +2,7 @@
 //! that it comes to rest.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::Path;
 
 use super::*;
@@ -73,6 +74,9 @@ pub(super) fn assert_shows(keyspace: &Keyspace, model: &Model) {
     assert_eq!(pairs(keyspace.iter()), wanted);
     for (key, value) in model {
         assert_eq!(keyspace.get(key).unwrap().unwrap(), value.as_bytes(), "{key}");
+        let mut streamed = Vec::new();
+        keyspace.get_reader(key).unwrap().unwrap().read_to_end(&mut streamed).unwrap();
+        assert_eq!(streamed, value.as_bytes(), "{key}, piece by piece");
     }
 }
 
