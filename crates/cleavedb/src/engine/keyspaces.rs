@@ -122,10 +122,11 @@ impl Engine {
     /// Drops a keyspace, and takes its entries off the counts of value files; false if its index
     /// changed while they were counted.
     fn commit_drop(&self, state: &Arc<KeyspaceState>) -> Result<bool> {
-        let view = state.index.view();
+        // Buckets, which all keyspaces share, change all the time, and have no references.
+        let view = state.index.view_of_entries();
         let mut sections = vec![KeyspaceEdit::encode(&[KeyspaceEdit::Drop { id: state.id }])];
         sections.extend(self.count_off(&*view)?.encode());
-        let is_unchanged = || Arc::ptr_eq(&view, &state.index.view());
+        let is_unchanged = || Arc::ptr_eq(&view, &state.index.view_of_entries());
         let draft = Draft { sections, condition: Some(&is_unchanged), ..Draft::default() };
         self.commit_draft(draft, |engine| {
             state.dropped.store(true, Ordering::Release);

@@ -385,6 +385,10 @@ pub(crate) trait IndexView: Send + Sync {
 pub(crate) trait OrderedIndex: Send + Sync {
     /// The state in force.
     fn view(&self) -> Arc<dyn IndexView>;
+    /// The same without what stands beside its entries: the same one as long as these do not change.
+    fn view_of_entries(&self) -> Arc<dyn IndexView> {
+        self.view()
+    }
     /// Writes a flush's files. Flushes of one index are prepared and installed one at a time.
     fn apply_flush(&self, input: FlushInput<'_>) -> Result<Prepared>;
     /// Chooses due background work, reserving its inputs; `None` when the index is in shape.

@@ -46,12 +46,26 @@ struct Request {
     end: OwnedBound,
 }
 
-/// Buckets to collect, each run of neighbours one task, and where a request goes on afterwards.
+/// Buckets to collect, each run of neighbours one task and none twice, and what that settles once
+/// it is done.
 #[derive(Default)]
 struct Due {
     runs: Vec<Vec<Position>>,
     /// Of the request of this number so much is left, if anything.
     request: Option<(u64, Option<OwnedBound>)>,
+    /// Beginnings of dropped keyspaces, or of what is left of them, that these buckets cover.
+    gone: Vec<OwnedBound>,
+    /// Where the last of them goes on.
+    gone_next: Option<OwnedBound>,
+}
+
+impl Due {
+    /// Takes one more bucket along. Keyspaces may share one, so that it may be there already.
+    fn add(&mut self, position: Position) {
+        if !self.runs.iter().any(|run| run.contains(&position)) {
+            self.runs.push(vec![position]);
+        }
+    }
 }
 
 impl DeltaStore {
@@ -93,7 +107,7 @@ impl DeltaStore {
             }
             if runs.len() == BUCKETS_MAX {
                 let rest = Some(bucket.info().start.clone());
-                return Due { runs, request: Some((ticket, rest)) };
+                return Due { runs, request: Some((ticket, rest)), ..Due::default() };
             }
             // What is sorted was collected when it was written.
             if bucket.info().bytes > bucket.info().sorted_bytes {
@@ -101,7 +115,7 @@ impl DeltaStore {
             }
             next = directory.next(position);
         }
-        Due { runs, request: Some((ticket, None)) }
+        Due { runs, request: Some((ticket, None)), ..Due::default() }
     }
 
     /// So much of a request has been done.
@@ -140,11 +154,11 @@ impl DeltaStore {
         if asked.request.is_some() {
             return asked;
         }
-        Due { runs: self.worth_collecting(directory, live), request: None }
+        self.worth_collecting(directory, live)
     }
 
     /// Buckets that are worth collecting though nobody asks, each run of neighbours into one task.
-    fn worth_collecting(&self, directory: &Directory, live: &[Seq]) -> Vec<Vec<Position>> {
+    fn worth_collecting(&self, directory: &Directory, live: &[Seq]) -> Due {
         let mut due = self.of_dropped(directory);
         let mut next = directory.first();
         let mut positions = Vec::with_capacity(directory.len());
@@ -158,41 +172,48 @@ impl DeltaStore {
                     || is_over && bucket.has_much_new()
                     || self.long.is_due(bucket.info(), live, &self.limits)
             });
-            if is_worth_it && due.len() < BUCKETS_MAX && !due.contains(&vec![position]) {
-                due.push(vec![position]);
+            if is_worth_it && due.runs.len() < BUCKETS_MAX {
+                due.add(position);
             }
             next = directory.next(position);
         }
-        if due.is_empty() {
+        if due.runs.is_empty() {
             let bytes: Vec<u64> =
                 directory.iter().map(|bucket| u64::from(bucket.info().bytes)).collect();
             let left = pick_merge(&bytes, |_| false, &self.limits);
-            due.extend(left.and_then(|left| Some(positions.get(left..left + 2)?.to_vec())));
+            due.runs.extend(left.and_then(|left| Some(positions.get(left..left + 2)?.to_vec())));
         }
         due
     }
 
     /// Buckets of dropped keyspaces, as many as one step takes.
-    fn of_dropped(&self, directory: &Directory) -> Vec<Vec<Position>> {
-        let mut gone = self.gone.lock();
-        let mut due = Vec::new();
-        while let Some(first) = gone.first().cloned() {
+    fn of_dropped(&self, directory: &Directory) -> Due {
+        let mut due = Due::default();
+        for first in self.gone.lock().iter() {
             let mut next = directory.position(first.as_ref());
             while let Some(position) = next {
-                let end = directory.end_of(position);
-                due.push(vec![position]);
-                gone.remove(&first);
-                let goes_on = end.filter(|end| end.keyspace <= first.keyspace);
-                next = goes_on.and_then(|_| directory.next(position));
-                if let Some(end) = goes_on.filter(|_| due.len() >= BUCKETS_MAX) {
-                    gone.insert(end.clone());
+                let end = directory.end_of(position).filter(|end| end.keyspace <= first.keyspace);
+                due.add(position);
+                next = end.and_then(|_| directory.next(position));
+                if let Some(end) = end.filter(|_| due.runs.len() >= BUCKETS_MAX) {
+                    due.gone.push(first.clone());
+                    due.gone_next = Some(end.clone());
                     return due;
                 }
             }
-            gone.remove(&first);
+            due.gone.push(first.clone());
         }
-        due.dedup();
         due
+    }
+
+    /// What was due has been done.
+    fn settle(&self, due: Due) {
+        if let Some(request) = due.request {
+            self.settle_request(request);
+        }
+        let mut gone = self.gone.lock();
+        gone.retain(|first| !due.gone.contains(first));
+        gone.extend(due.gone_next);
     }
 }
 
@@ -209,26 +230,35 @@ impl Engine {
         if !self.is_collection_due() || self.cancelled.load(Ordering::Acquire) {
             return Ok(false);
         }
-        let was_due = store.collection_due.swap(false, Ordering::AcqRel);
         self.health.check_writable()?;
+        let was_due = store.collection_due.swap(false, Ordering::AcqRel);
         let directory = store.directory();
-        let Due { runs, request } = store.due(&directory, &self.snapshots.stripes());
-        if runs.is_empty() {
-            let was_asked = request.is_some();
-            if let Some(request) = request {
-                store.settle_request(request);
-            }
+        let due = store.due(&directory, &self.snapshots.stripes());
+        if due.runs.is_empty() {
+            let was_asked = due.request.is_some();
+            store.settle(due);
             store.collection_due.fetch_or(was_asked && was_due, Ordering::AcqRel);
             return Ok(was_asked);
         }
+        let done = self.collect_runs(&directory, &due.runs);
+        // There may be more; and what failed for want of room is due still.
+        store.collection_due.store(true, Ordering::Release);
+        done?;
+        store.settle(due);
+        Ok(true)
+    }
+
+    /// Collects these buckets and makes that known.
+    fn collect_runs(&self, directory: &Directory, runs: &[Vec<Position>]) -> Result<()> {
+        let store = &self.deltas;
         mark!("buckets_collected_between_flushes");
         // All that is in buckets is older than any snapshot that is taken from here on.
         let snapshots = self.snapshots.stripes();
         let verdicts = Verdicts { snapshots: &snapshots, keyspaces: self.living_keyspaces() };
         let (ids, purpose) = (&*self.file_ids, Purpose::Compaction);
-        let mut work = Work::new(store, &directory, &verdicts, ids, purpose);
+        let mut work = Work::new(store, directory, &verdicts, ids, purpose);
         for positions in runs {
-            work.collect(positions);
+            work.collect(positions.clone());
         }
         let done = work.finish()?;
         let draft = Draft { sections: done.section().into_iter().collect(), ..Draft::default() };
@@ -236,12 +266,7 @@ impl Engine {
             engine.install_buckets(done);
             Ok(Publication { indexes: engine.bucketed_views(), flushed: None })
         })?;
-        if let Some(request) = request {
-            store.settle_request(request);
-        }
-        // There may be more.
-        store.collection_due.store(true, Ordering::Release);
-        Ok(true)
+        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@ use crate::base::error::Result;
 use crate::base::lookup::Lookup;
 use crate::base::merge_operator::SharedOperator;
 use crate::base::section::Section;
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::sync::{Arc, ArcSwap};
 use crate::base::tombstone::Fragments;
 use crate::deltas::bucket::reader::Asked;
@@ -34,6 +35,9 @@ pub(crate) struct BucketedIndex {
     store: Arc<DeltaStore>,
     /// Both as they are now; changes under the manifest lock.
     view: ArcSwap<BucketedView>,
+    /// Whether the keyspace was dropped. Whoever still holds it must not keep the buckets of all
+    /// others as they were then.
+    is_retired: AtomicBool,
 }
 
 impl BucketedIndex {
@@ -52,14 +56,17 @@ impl BucketedIndex {
             store: Arc::clone(store),
         };
         let (store, view) = (Arc::clone(store), ArcSwap::from_pointee(view));
-        Arc::new(Self { index, keyspace, operator, store, view })
+        let is_retired = AtomicBool::new(false);
+        Arc::new(Self { index, keyspace, operator, store, view, is_retired })
     }
 
     /// Takes up what has changed of the index or of the buckets.
     fn refresh(&self) {
+        let is_retired = self.is_retired.load(Ordering::Acquire);
+        let directory = if is_retired { Directory::default() } else { self.store.directory() };
         self.view.store(Arc::new(BucketedView {
             index: self.index.view(),
-            directory: self.store.directory(),
+            directory,
             keyspace: self.keyspace,
             operator: self.operator.clone(),
             store: Arc::clone(&self.store),
@@ -70,6 +77,10 @@ impl BucketedIndex {
 impl OrderedIndex for BucketedIndex {
     fn view(&self) -> Arc<dyn IndexView> {
         self.view.load_full()
+    }
+
+    fn view_of_entries(&self) -> Arc<dyn IndexView> {
+        self.index.view_of_entries()
     }
 
     fn apply_flush(&self, input: FlushInput<'_>) -> Result<Prepared> {
@@ -128,6 +139,8 @@ impl OrderedIndex for BucketedIndex {
 
     fn retire(&self) {
         self.index.retire();
+        self.is_retired.store(true, Ordering::Release);
+        self.refresh();
     }
 }
 
