@@ -4,16 +4,19 @@
 //! nobody writes any more. The list of files is taken before anything more is logged, under the
 //! manifest lock, so no edit comes between.
 
+use std::io::ErrorKind as Cause;
 use std::path::Path;
 
 use crate::base::entry::FileId;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::marks::mark;
 use crate::base::names::{FileKind, file_name};
 use crate::base::runs::{Run, between};
 use crate::base::section::{Section, SectionTag};
 use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::commit::{Afterwards, Extra, Task, Work};
+use crate::engine::destroy::remove_files;
 use crate::engine::directory::sync_folders;
 use crate::engine::lane::JournalEdit;
 use crate::engine::lock::lock_for_writing;
@@ -46,7 +49,24 @@ impl Engine {
             .disk
             .create_dir(target)
             .map_err(|cause| Error::io("creating the checkpoint", target, cause))?;
-        let _lock = lock_for_writing(&self.io, target)?;
+        let held = lock_for_writing(&self.io, target);
+        let outcome = match &held {
+            Ok(_) => self.fill(target),
+            Err(error) => Err(error.clone()),
+        };
+        if outcome.is_err() {
+            // Links left behind would keep the room of files that are removed here, and the next
+            // try would find the folder.
+            mark!("failed_checkpoint_removed");
+            if let Err(error) = remove_files(&self.io, target, held.ok()) {
+                tracing::warn!(target = %target.display(), %error, "a failed checkpoint stays");
+            }
+        }
+        outcome
+    }
+
+    /// Makes the checkpoint in its directory.
+    fn fill(self: &Arc<Self>, target: &Path) -> Result<()> {
         manifest::begin_creation(&self.io, target, &self.uuid).map_err(AppendError::into_error)?;
         let Collected { sections, view, facts } = self.collect(target)?;
         // The view pins its tables and value files.
@@ -112,7 +132,8 @@ impl Engine {
         Ok(Collected { sections, view: self.view.load_full(), facts: self.facts.load_full() })
     }
 
-    /// Links one file; copies it where the target is on another file system.
+    /// Links one file; copies it where it cannot be linked: on another file system, or one without
+    /// hard links, or where the file has as many as it may have.
     fn link(&self, kind: FileKind, id: FileId, target: &Path) -> Result<()> {
         self.link_around(kind, id, target, &[])
     }
@@ -125,7 +146,8 @@ impl Engine {
         let (from, to) = (self.dir.join(&name), target.join(&name));
         match self.io.disk.hard_link(&from, &to) {
             Ok(()) => Ok(()),
-            Err(cause) if cause.kind() == std::io::ErrorKind::CrossesDevices => {
+            Err(cause) if needs_copy(cause.kind()) => {
+                mark!("checkpoint_file_copied");
                 self.copy(&from, &to, runs).map_err(|cause| Error::io("copying", &from, cause))
             }
             Err(cause) => Err(Error::io("linking", &from, cause)),
@@ -155,4 +177,12 @@ impl Engine {
         copy.set_len(source.len()?)?;
         copy.sync_data()
     }
+}
+
+/// Whether a link that failed so says that there is none to be had.
+fn needs_copy(cause: Cause) -> bool {
+    matches!(
+        cause,
+        Cause::CrossesDevices | Cause::PermissionDenied | Cause::Unsupported | Cause::TooManyLinks
+    )
 }

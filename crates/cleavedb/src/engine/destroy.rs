@@ -6,6 +6,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::names::{CURRENT, LOCK, is_draft, parse_file_name};
 use crate::engine::lock::lock_for_writing;
 use crate::io::Io;
+use crate::io::disk::LockGuard;
 use crate::manifest::{State, probe};
 
 /// Removes every file of ours in `dir`, and the directory if nothing else is in it. The pointer
@@ -18,6 +19,11 @@ pub(crate) fn destroy(io: &Io, dir: &Path) -> Result<()> {
         );
     }
     let held = lock_for_writing(io, dir)?;
+    remove_files(io, dir, Some(held))
+}
+
+/// Removes every file of ours, then the lock that is held, if it could be taken.
+pub(crate) fn remove_files(io: &Io, dir: &Path, held: Option<Box<dyn LockGuard>>) -> Result<()> {
     let failed = |cause| Error::io("removing the database", dir, cause);
     remove_if_there(io, &dir.join(CURRENT))?;
     io.disk.sync_dir(dir).map_err(failed)?;

@@ -84,7 +84,7 @@ pub enum Fault {
     ShortRead,
     /// A write that takes about half of what was given, at least one byte.
     ShortWrite,
-    /// The file system cannot do it, on giving back parts of files.
+    /// The file system cannot do it, on giving back parts of files and on links.
     Unsupported,
     /// Too many open files, on calls that open one.
     Emfile,
@@ -124,7 +124,7 @@ impl Fault {
                     | K::Link
                     | K::CreateDir
             ),
-            Self::Unsupported => kind == K::Punch,
+            Self::Unsupported => matches!(kind, K::Punch | K::Link),
             Self::Eintr => matches!(kind, K::Read | K::Write),
             Self::ShortRead | Self::BitFlip => kind == K::Read,
             Self::ShortWrite => kind == K::Write,
