@@ -325,7 +325,8 @@ pub enum ExportFormat {
 pub struct Export {
     #[command(flatten)]
     pub place: Place,
-    /// File to write; standard output if not given.
+    /// File to write, whole or not at all; standard output if not given or `-`. A device or pipe
+    /// is written into, and of a link the target is replaced.
     pub file: Option<PathBuf>,
     /// Form to write; told from the file's name if not given, else JSON lines.
     #[arg(long, value_enum)]

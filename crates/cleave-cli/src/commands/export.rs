@@ -1,7 +1,7 @@
 //! `export`: all pairs of a keyspace at one moment, as lines that `load` reads.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -34,9 +34,49 @@ pub fn export(args: &Export, json: bool) -> Result<()> {
         let (key, value) = pair?;
         Ok(encode(format, &key, Some(&value), args.place.hex))
     });
-    match &args.file {
-        None => to_stdout(lines),
-        Some(file) => to_file(file, lines, json),
+    match args.file.as_deref().map(destination).transpose()? {
+        None | Some(Destination::Stdout) => to_stdout(lines),
+        Some(Destination::Stream(path)) => write_lines(&path, &Kind::Stream, lines).map(drop),
+        Some(Destination::File(path)) => to_file(&path, lines, json),
+    }
+}
+
+/// Where the lines go.
+enum Destination {
+    /// Standard output.
+    Stdout,
+    /// A device or pipe, which is written into.
+    Stream(PathBuf),
+    /// A file, which is replaced when all lines are there.
+    File(PathBuf),
+}
+
+/// How a path is written to.
+enum Kind {
+    Stream,
+    File,
+}
+
+/// What the argument stands for. A link stays one: it is its target that is replaced.
+fn destination(file: &Path) -> Result<Destination> {
+    if file.as_os_str() == "-" {
+        return Ok(Destination::Stdout);
+    }
+    let told = |error: std::io::Error| Failure::file("looking at", file, &error);
+    match fs::metadata(file) {
+        Ok(found) if found.is_dir() => {
+            Err(Failure::no(format!("{} is a folder; name a file to write", file.display())))
+        }
+        Ok(found) if !found.is_file() => Ok(Destination::Stream(file.to_owned())),
+        Ok(_) => fs::canonicalize(file).map(Destination::File).map_err(told),
+        // A link that leads nowhere yet makes its target.
+        Err(_) => match fs::read_link(file) {
+            Ok(target) => Ok(Destination::File(match file.parent() {
+                Some(folder) => folder.join(target),
+                None => target,
+            })),
+            Err(_) => Ok(Destination::File(file.to_owned())),
+        },
     }
 }
 
@@ -51,7 +91,7 @@ fn to_stdout(lines: impl Iterator<Item = Result<String>>) -> Result<()> {
 /// Writes beside the file and renames, so that a failed export leaves the old file alone.
 fn to_file(file: &Path, lines: impl Iterator<Item = Result<String>>, json: bool) -> Result<()> {
     let temporary = beside(file);
-    let outcome = write_lines(&temporary, lines).and_then(|summary| {
+    let outcome = write_lines(&temporary, &Kind::File, lines).and_then(|summary| {
         fs::rename(&temporary, file)
             .map_err(|error| Failure::file("renaming to", file, &error))
             .map(|()| summary)
@@ -77,9 +117,17 @@ fn beside(file: &Path) -> PathBuf {
     file.with_file_name(name)
 }
 
-fn write_lines(path: &Path, lines: impl Iterator<Item = Result<String>>) -> Result<Summary> {
+fn write_lines(
+    path: &Path,
+    kind: &Kind,
+    lines: impl Iterator<Item = Result<String>>,
+) -> Result<Summary> {
     let told = |error: std::io::Error| Failure::file("writing", path, &error);
-    let mut out = BufWriter::new(File::create(path).map_err(told)?);
+    let opened = match kind {
+        Kind::Stream => OpenOptions::new().write(true).open(path),
+        Kind::File => File::create(path),
+    };
+    let mut out = BufWriter::new(opened.map_err(told)?);
     let mut summary = Summary { pairs: 0, bytes: 0 };
     let bar = progress::spinner("export");
     for line in lines {
@@ -91,6 +139,8 @@ fn write_lines(path: &Path, lines: impl Iterator<Item = Result<String>>) -> Resu
     }
     bar.finish_and_clear();
     let file = out.into_inner().map_err(|error| told(error.into_error()))?;
-    file.sync_all().map_err(told)?;
+    if matches!(kind, Kind::File) {
+        file.sync_all().map_err(told)?;
+    }
     Ok(summary)
 }

@@ -77,6 +77,32 @@ fn export_to_standard_output_and_by_keyspace() {
 }
 
 #[test]
+fn export_writes_into_devices_and_pipes_and_keeps_links() {
+    let place = Place::new();
+    place.put(&[("a", "1")]);
+    let line = "{\"key\":\"a\",\"value\":\"1\"}\n";
+    assert_eq!(place.run("export", ["-"]).ok(), line);
+    assert_eq!(place.run("export", ["/dev/stdout"]).ok(), line, "and nothing else");
+    // A link to a device, so that no real one is at stake.
+    let null = place.beside("null");
+    std::os::unix::fs::symlink("/dev/null", &null).unwrap();
+    assert_eq!(place.run("export", [&null]).ok(), "");
+    assert!(null.is_symlink());
+    for old in [Some("old"), None] {
+        let target = place.beside(&format!("target of {old:?}"));
+        if let Some(old) = old {
+            std::fs::write(&target, old).unwrap();
+        }
+        let link = place.beside(&format!("link to {old:?}"));
+        std::os::unix::fs::symlink(target.file_name().unwrap(), &link).unwrap();
+        place.run("export", [&link]).ok();
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), line);
+    }
+    place.run("export", [place.beside("")]).fails(2, "folder");
+}
+
+#[test]
 fn a_failed_export_leaves_the_old_file() {
     let place = Place::new();
     let file = place.file("out.jsonl", "old");
