@@ -22,6 +22,76 @@ pub(crate) struct RangeAnchor {
     pub(crate) range: RangeTombstone,
 }
 
+impl RangeAnchor {
+    /// The part of it over keys from `start` on and below `end`, if any. What it hides stands where
+    /// it stands, so a bucket needs no more of it; and an open end is as long as the longest key.
+    pub(crate) fn cut(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Option<Self> {
+        let from = start.map_or(&*self.range.start, |start| start.max(&self.range.start));
+        let to = end.map_or(&*self.range.end, |end| end.min(&self.range.end));
+        let range = RangeTombstone { start: from.into(), end: to.into(), seq: self.range.seq };
+        (from < to).then_some(Self { keyspace: self.keyspace, range })
+    }
+}
+
+/// Memory of range anchors.
+pub(crate) fn memory_bytes(ranges: &[RangeAnchor]) -> usize {
+    let bytes = |anchor: &RangeAnchor| anchor.range.start.len() + anchor.range.end.len();
+    ranges.iter().map(|anchor| size_of::<RangeAnchor>() + bytes(anchor)).sum()
+}
+
+/// Leaves of range anchors, which are in order, the newest over each key in each stripe between
+/// snapshots: no other decides over anything.
+pub(crate) fn thin(ranges: &mut Vec<RangeAnchor>, snapshots: &[Seq]) {
+    if ranges.len() < 2 {
+        return;
+    }
+    let covers = Covers::new(ranges.iter());
+    let of_keyspaces = ranges.chunk_by(|a, b| a.keyspace == b.keyspace);
+    let mut thinned: Vec<_> =
+        of_keyspaces.flat_map(|ranges| thin_keyspace(ranges, &covers, snapshots)).collect();
+    sort(&mut thinned);
+    *ranges = thinned;
+}
+
+fn thin_keyspace(ranges: &[RangeAnchor], covers: &Covers, snapshots: &[Seq]) -> Vec<RangeAnchor> {
+    let Some(keyspace) = ranges.first().map(|anchor| anchor.keyspace) else { return Vec::new() };
+    let both = |anchor: &RangeAnchor| [anchor.range.start.clone(), anchor.range.end.clone()];
+    let mut bounds: Vec<_> = ranges.iter().flat_map(both).collect();
+    bounds.sort_unstable();
+    bounds.dedup();
+    let mut kept: Vec<RangeAnchor> = Vec::new();
+    // Those of `kept` that end at the bound that the walk has come to, and may go on.
+    let mut open: Vec<usize> = Vec::new();
+    for (start, end) in bounds.iter().zip(bounds.iter().skip(1)) {
+        let mut still_open = Vec::new();
+        for seq in newest_by_stripe(covers, Bound { keyspace, key: start }, snapshots) {
+            let is_same = |at: &&usize| kept.get(**at).is_some_and(|kept| kept.range.seq == seq);
+            let at = open.iter().find(is_same).copied().unwrap_or(kept.len());
+            match kept.get_mut(at) {
+                Some(anchor) => anchor.range.end = end.clone(),
+                None => {
+                    let range = RangeTombstone { start: start.clone(), end: end.clone(), seq };
+                    kept.push(RangeAnchor { keyspace, range });
+                }
+            }
+            still_open.push(at);
+        }
+        open = still_open;
+    }
+    kept
+}
+
+/// The newest range anchor over a key in each stripe that has one, newest first.
+fn newest_by_stripe(covers: &Covers, bound: Bound<'_>, snapshots: &[Seq]) -> Vec<Seq> {
+    let (mut top, mut seqs) = (Some(SEQ_MAX), Vec::new());
+    while let Some(seq) = top.map(|top| covers.cover_seq(bound, top)).filter(|seq| *seq > 0) {
+        seqs.push(seq);
+        let below = snapshots.partition_point(|snapshot| *snapshot < seq);
+        top = below.checked_sub(1).and_then(|last| snapshots.get(last)).copied();
+    }
+    seqs
+}
+
 /// Fewest bytes of one.
 const RANGE_BYTES_MIN: usize = 5;
 

@@ -15,7 +15,7 @@ use crate::deltas::bucket::writer::GroupBytes;
 use crate::deltas::collect::survivors::{Fate, Judge, KeyRecords, OwnedRecord, Rule};
 use crate::deltas::directory::{Directory, Position};
 use crate::deltas::ranges::{self, Covers, RangeAnchor};
-use crate::deltas::record::{Bound, DeltaKind, Record};
+use crate::deltas::record::{Bound, DeltaKind, OwnedBound, Record};
 
 /// What a flush has for one bucket.
 #[derive(Debug, Default)]
@@ -70,6 +70,7 @@ impl<'a> Router<'a> {
         mut ranges: Vec<RangeAnchor>,
     ) -> Self {
         ranges::sort(&mut ranges);
+        ranges::thin(&mut ranges, rule.snapshots);
         let covers = Covers::new(ranges.iter());
         Self { directory, hash, rule, ranges, covers, memory_bytes: 0, batches: BTreeMap::new() }
     }
@@ -124,7 +125,9 @@ impl<'a> Router<'a> {
             let end = Bound { keyspace: anchor.keyspace, key: &anchor.range.end };
             let mut position = self.directory.position(start);
             while let Some(here) = position {
-                ranges.entry(position).or_default().push(anchor.clone());
+                // A bucket hides what stands in it alone.
+                let cut = cut_to_bucket(self.directory, here, &anchor);
+                ranges.entry(position).or_default().extend(cut);
                 let next = self.directory.next(here);
                 let begins = next.and_then(|next| self.directory.at(next));
                 position = next
@@ -135,13 +138,26 @@ impl<'a> Router<'a> {
             self.batches.entry(*position).or_default();
         }
         let batches = self.batches.into_iter().map(|(position, mut keys)| {
-            let ranges = ranges.remove(&position).unwrap_or_default();
+            let mut ranges = ranges.remove(&position).unwrap_or_default();
+            ranges::sort(&mut ranges);
             // In order already, as a rule.
             keys.sort_by(|a, b| a.bound.cmp(&b.bound));
             (position, BucketBatch { keys, ranges })
         });
         batches.collect()
     }
+}
+
+/// The part of a range anchor that lies over the range of a bucket.
+fn cut_to_bucket(
+    directory: &Directory,
+    position: Position,
+    anchor: &RangeAnchor,
+) -> Option<RangeAnchor> {
+    let of_keyspace = |bound: &&OwnedBound| bound.keyspace == anchor.keyspace;
+    let start = directory.at(position).map(|bucket| &bucket.info().start).filter(of_keyspace);
+    let end = directory.end_of(position).filter(of_keyspace);
+    anchor.cut(start.map(|start| &*start.key), end.map(|end| &*end.key))
 }
 
 #[cfg(test)]

@@ -212,7 +212,7 @@ impl Meta {
 
     /// Memory held.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let ranges = self.ranges.len() * size_of::<RangeAnchor>();
+        let ranges = ranges::memory_bytes(&self.ranges);
         (size_of::<Self>() + index_bytes(&self.pages) + ranges) as u64 + self.filter.memory_bytes()
     }
 }
@@ -366,7 +366,7 @@ impl Chunk {
 
     /// Memory held.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let ranges = self.ranges.len() * size_of::<RangeAnchor>();
+        let ranges = ranges::memory_bytes(&self.ranges);
         (size_of::<Self>() + index_bytes(&self.pieces) + ranges) as u64 + self.filter.memory_bytes()
     }
 }

@@ -110,6 +110,7 @@ pub(crate) fn survivors(
         .cloned()
         .collect();
     ranges::sort(&mut all);
+    ranges::thin(&mut all, rule.snapshots);
     let covers = Covers::new(all.iter());
     let mut keys = Vec::new();
     let mut old = buckets.iter().flat_map(key_groups).peekable();

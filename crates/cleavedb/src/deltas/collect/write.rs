@@ -11,7 +11,7 @@ use crate::deltas::bucket::writer::{BucketPlan, SortedWriter, Unsynced};
 use crate::deltas::collect::Outcome;
 use crate::deltas::collect::survivors::{KeyRecords, OwnedRecord, Survivors};
 use crate::deltas::edit::{DeltasEdit, RemovedBucket};
-use crate::deltas::ranges::RangeAnchor;
+use crate::deltas::ranges::{self, RangeAnchor};
 use crate::deltas::record::{OwnedBound, Record};
 use crate::io::Purpose;
 
@@ -129,15 +129,20 @@ fn write_one(
     Ok((writer.write()?, count))
 }
 
-/// The range anchors over any of these keys.
+/// The range anchors over any of these keys, and of each as much as lies over them.
 fn over(ranges: &[RangeAnchor], keys: &[KeyRecords]) -> Vec<RangeAnchor> {
-    let covers = |anchor: &&RangeAnchor| {
-        keys.iter().any(|key| {
+    let cut = |anchor: &RangeAnchor| {
+        let covered = |key: &&KeyRecords| {
             let range = &anchor.range;
             key.bound.keyspace == anchor.keyspace
                 && range.start <= key.bound.key
                 && key.bound.key < range.end
-        })
+        };
+        let (first, last) = (keys.iter().find(covered)?, keys.iter().rfind(covered)?);
+        let behind_last = [&*last.bound.key, &[0]].concat();
+        anchor.cut(Some(&first.bound.key), Some(&behind_last))
     };
-    ranges.iter().filter(covers).cloned().collect()
+    let mut over: Vec<RangeAnchor> = ranges.iter().filter_map(cut).collect();
+    ranges::sort(&mut over);
+    over
 }
