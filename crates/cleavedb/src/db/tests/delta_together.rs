@@ -3,7 +3,7 @@
 
 use super::collection::{assert_sound, widths};
 use super::delta_reads::key;
-use super::deltas::lists;
+use super::deltas::{buckets, lists};
 use super::late_disk::Late;
 use super::*;
 use crate::StrategyKind;
@@ -65,6 +65,42 @@ fn bases_and_deltas_of_many_keys_are_under_way_at_once() {
         assert_eq!(seen.most.0, 80, "{strategy:?}: all are under way at once: {seen:?}");
         assert_eq!(seen.under_way, (0, 0));
         assert_sound(&db);
+    }
+}
+
+#[test]
+fn index_and_filters_of_buckets_come_together_and_with_the_base() {
+    for strategy in STRATEGIES {
+        let late = Late::new(&MemoryDisk::new());
+        let open = || late.open(small().strategy(strategy), buckets());
+        let mut db = open();
+        let mut keyspace = merged(&db, 100, (200, 60));
+        for _ in 0..3 {
+            (0..100).for_each(|n| keyspace.merge(key(n), "m".repeat(60)).unwrap());
+            db.flush().unwrap();
+        }
+        db.wait_idle().unwrap();
+        let wanted = format!("{}{}", "b".repeat(200), format!(",{}", "m".repeat(60)).repeat(4));
+        let keys: Vec<String> = (0..100).map(key).collect();
+        for is_batch in [false, true] {
+            drop(keyspace);
+            db.close().unwrap();
+            db = open();
+            keyspace = lists(&db);
+            let seen = late.seen(|| match is_batch {
+                false => assert_eq!(keyspace.get(&keys[7]).unwrap().unwrap(), wanted.as_bytes()),
+                true => {
+                    let values = keyspace.multi_get(&keys).unwrap();
+                    values.iter().for_each(|v| assert_eq!(v.as_deref(), Some(wanted.as_bytes())));
+                }
+            });
+            let stats = db.stats().deltas;
+            let loads = if is_batch { stats.buckets as usize } else { 1 };
+            assert_eq!(seen.submitted[0], loads, "{strategy:?}: {seen:?}");
+            assert_eq!(stats.loads as usize, loads);
+            let (begun, ended) = seen.calls[0];
+            assert!(ended > begun, "{strategy:?}: the base was not read meanwhile");
+        }
     }
 }
 

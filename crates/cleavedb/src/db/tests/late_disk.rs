@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 use super::novkv::try_open;
 use super::*;
@@ -49,7 +49,8 @@ fn bytes_of(reads: &[BatchRead]) -> usize {
 #[derive(Clone)]
 pub(super) struct Late {
     disk: MemoryDisk,
-    meter: std::sync::Arc<OnceLock<Arc<Meter>>>,
+    /// Of the database that was opened last.
+    meter: std::sync::Arc<Mutex<Option<Arc<Meter>>>>,
     seen: std::sync::Arc<Mutex<Seen>>,
     at_creation: std::sync::Arc<Mutex<Option<AtCreation>>>,
 }
@@ -74,7 +75,7 @@ impl Late {
     }
 
     fn calls(&self) -> u64 {
-        self.meter.get().map_or(0, |meter| meter.read_calls(Purpose::Read))
+        self.meter.lock().unwrap().as_ref().map_or(0, |meter| meter.read_calls(Purpose::Read))
     }
 
     /// What it sees of a call.
@@ -92,7 +93,7 @@ impl Late {
     /// Opens a database on it.
     pub(super) fn open(&self, options: Options, widths: Widths) -> Db {
         let io = Io::simulated(Arc::new(self.clone()));
-        let _ = self.meter.set(Arc::clone(&io.meter));
+        *self.meter.lock().unwrap() = Some(Arc::clone(&io.meter));
         try_open(io, options, widths).unwrap()
     }
 }

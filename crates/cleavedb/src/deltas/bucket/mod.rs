@@ -33,6 +33,7 @@ use crate::deltas::bucket::format::{Chunk, Meta};
 use crate::deltas::ranges::Covers;
 use crate::deltas::record::OwnedBound;
 use crate::io::Purpose;
+use crate::io::disk::BatchRead;
 
 /// What the manifest knows of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +66,9 @@ pub(crate) struct Loaded {
     /// Range anchors of all parts.
     pub(crate) covers: Arc<Covers>,
 }
+
+/// The same; with the bytes from the meta on, if they were read for it.
+pub(crate) type Brought = (Arc<Loaded>, Option<SharedBytes>);
 
 /// One version of a bucket.
 pub(crate) struct Bucket {
@@ -189,13 +193,28 @@ impl Bucket {
         Ok(self.load_with(purpose)?.0)
     }
 
-    /// The same; with the bytes from the meta on, if they were read for it.
-    fn load_with(&self, purpose: Purpose) -> Result<(Arc<Loaded>, Option<SharedBytes>)> {
+    /// The same; with what was read for it.
+    fn load_with(&self, purpose: Purpose) -> Result<Brought> {
         if let Some(loaded) = self.loaded() {
             return Ok((loaded, None));
         }
         let (from, to) = (u64::from(self.info.pages_end), u64::from(self.info.bytes));
-        let bytes = self.file.read(from, to - from, purpose)?;
+        self.take_load(self.file.read(from, to - from, purpose)?)
+    }
+
+    /// The read that brings all that to memory, for who has it made together with others; `None`
+    /// where it is there.
+    pub(crate) fn load_read(&self) -> Result<Option<BatchRead>> {
+        if self.loaded().is_some() {
+            return Ok(None);
+        }
+        let (from, to) = (u64::from(self.info.pages_end), u64::from(self.info.bytes));
+        let (file, buffer) = (self.file.disk_file()?, vec![0; (to - from) as usize]);
+        Ok(Some(BatchRead { file, offset: from, buffer, result: Ok(()) }))
+    }
+
+    /// Takes in what that read brought.
+    pub(crate) fn take_load(&self, bytes: Vec<u8>) -> Result<Brought> {
         self.context().counters.loads.fetch_add(1, Ordering::Relaxed);
         let loaded = Arc::new(Loaded::decode(&self.info, &self.file, &bytes)?);
         self.loaded.store(Arc::new(Some(Arc::clone(&loaded))));

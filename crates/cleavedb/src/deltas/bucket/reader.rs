@@ -14,7 +14,7 @@ use crate::base::sync::Arc;
 use crate::base::sync::figures::Ordering;
 use crate::base::value::{SharedBytes, Value};
 use crate::deltas::bucket::format::{Page, page_of};
-use crate::deltas::bucket::{Bucket, Loaded};
+use crate::deltas::bucket::{Brought, Bucket, Loaded};
 use crate::deltas::record::{Bound, DeltaKind, Groups};
 use crate::io::Purpose;
 
@@ -85,11 +85,6 @@ impl GetPlan {
         self.reads.iter().cloned().chain(self.page().map(Page::range))
     }
 
-    /// Bytes that it keeps in memory for itself.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.brought.as_ref().map_or(0, |bytes| bytes.len())
-    }
-
     /// Adds the piece of the next older chunk that may have the key; joins its read with that of
     /// the one before where less than `gap_bytes` lie between.
     fn add(&mut self, chunk: usize, piece: usize, gap_bytes: u64) {
@@ -124,10 +119,14 @@ impl Bucket {
         )
     }
 
-    /// What a get has to read. The first one in a bucket reads index and filters, too, and with
+    /// What a get has to read. The first one in a bucket reads index and filters for that, and with
     /// them the unsorted part.
     pub(crate) fn plan(&self, asked: &Asked<'_>, purpose: Purpose) -> Result<GetPlan> {
-        let (loaded, brought) = self.load_with(purpose)?;
+        Ok(self.plan_with(self.load_with(purpose)?, asked))
+    }
+
+    /// The same, with index and filters at hand.
+    pub(crate) fn plan_with(&self, (loaded, brought): Brought, asked: &Asked<'_>) -> GetPlan {
         let counters = &self.context().counters;
         counters.gets.fetch_add(1, Ordering::Relaxed);
         let page = loaded.page_for(asked.bound, asked.hash);
@@ -145,7 +144,7 @@ impl Bucket {
             }
         }
         counters.unsorted_reads.fetch_add(plan.reads.len() as u64, Ordering::Relaxed);
-        Ok(plan)
+        plan
     }
 
     /// What the bucket has of the key, out of the bytes of the places that were planned.

@@ -1,14 +1,16 @@
 //! Look-ups in buckets: one key, or many with one submission of all their reads. Both begin before
 //! the index is asked and end after, so that base and operands are read at the same time.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 
-use crate::base::entry::{KeyspaceId, Seq};
+use crate::base::entry::{FileId, KeyspaceId, Seq};
 use crate::base::error::Result;
 use crate::base::merge_operator::SharedOperator;
 use crate::base::sync::Arc;
-use crate::deltas::bucket::Bucket;
 use crate::deltas::bucket::reader::{Asked, GetPlan, KeyDeltas};
+use crate::deltas::bucket::{Brought, Bucket};
 use crate::deltas::directory::Directory;
 use crate::deltas::record::Bound;
 use crate::engine::deltas::DeltaStore;
@@ -19,18 +21,28 @@ use crate::io::disk::{BatchRead, ReadsUnderWay};
 /// device gains from.
 const WINDOW_BYTES_MAX: usize = 4 << 20;
 
-/// A key of many whose bucket has to be read: its number among those asked for, and its reads.
+/// A key of many whose bucket has to be read.
 struct Planned {
+    /// Its number among those asked for.
     number: usize,
     bucket: Arc<Bucket>,
-    plan: GetPlan,
-    reads: usize,
+    step: Step,
+}
+
+/// What is on its way for it.
+enum Step {
+    /// Index and filters of its bucket, by this read.
+    Load(usize),
+    /// What a plan needs, by these.
+    Read(GetPlan, Range<usize>),
 }
 
 /// What is known of a key, or on its way to memory.
 pub(super) enum KeyUnderWay {
     /// No read was needed.
     Known(KeyDeltas),
+    /// Index and filters are being read, and with them the unsorted part.
+    Load { bucket: Arc<Bucket>, reads: Box<dyn ReadsUnderWay> },
     /// The places of a plan are being read.
     Read { bucket: Arc<Bucket>, plan: GetPlan, reads: Box<dyn ReadsUnderWay> },
 }
@@ -82,6 +94,10 @@ impl DeltaStore {
         if let Some(known) = self.cache.lookup(bucket, asked) {
             return Ok(KeyUnderWay::Known(known));
         }
+        if let Some(read) = bucket.load_read()? {
+            let reads = self.context.io.disk.start_batch(vec![read]);
+            return Ok(KeyUnderWay::Load { bucket: Arc::clone(bucket), reads });
+        }
         let plan = bucket.plan(asked, Purpose::Read)?;
         let reads = reads_of(bucket, &plan)?;
         if reads.is_empty() {
@@ -100,14 +116,25 @@ impl DeltaStore {
         asked: &Asked<'_>,
         operator: Option<&SharedOperator>,
     ) -> Result<KeyDeltas> {
-        match under_way {
-            KeyUnderWay::Known(known) => Ok(known),
-            KeyUnderWay::Read { bucket, plan, reads } => {
-                let read = self.taken(&bucket, reads.finish().into_iter())?;
-                let found = bucket.finish(&plan, asked, read)?;
-                Ok(self.cache.insert(&bucket, asked, found, operator))
+        let (bucket, plan, reads) = match under_way {
+            KeyUnderWay::Known(known) => return Ok(known),
+            KeyUnderWay::Read { bucket, plan, reads } => (bucket, plan, reads.finish()),
+            KeyUnderWay::Load { bucket, reads } => {
+                let brought = self.loaded(&bucket, reads.finish().into_iter())?;
+                let plan = bucket.plan_with(brought, asked);
+                let mut reads = reads_of(&bucket, &plan)?;
+                self.context.io.disk.read_batch(&mut reads);
+                (bucket, plan, reads)
             }
-        }
+        };
+        let read = self.taken(&bucket, reads.into_iter())?;
+        let found = bucket.finish(&plan, asked, read)?;
+        Ok(self.cache.insert(&bucket, asked, found, operator))
+    }
+
+    /// Index and filters of a bucket, which a read has brought.
+    fn loaded(&self, bucket: &Bucket, read: impl Iterator<Item = BatchRead>) -> Result<Brought> {
+        bucket.take_load(self.taken(bucket, read)?.into_iter().flatten().collect())
     }
 
     /// The bytes of reads of a bucket that have ended.
@@ -143,7 +170,8 @@ impl DeltaStore {
 
     /// Begins to read what the buckets have of the next keys.
     fn begin_window(&self, keys: &mut KeysUnderWay<'_>) -> Result<()> {
-        let (mut planned, mut all, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let (mut planned, mut reads, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let mut loads: BTreeMap<FileId, usize> = BTreeMap::new();
         let rest = keys.asked.iter().zip(&mut keys.found).enumerate().skip(keys.begun);
         for (number, (asked, found)) in rest {
             if bytes >= WINDOW_BYTES_MAX {
@@ -155,20 +183,63 @@ impl DeltaStore {
                 *found = known;
                 continue;
             }
-            let plan = bucket.plan(asked, Purpose::Read)?;
-            let mut reads = reads_of(bucket, &plan)?;
-            bytes += reads.iter().map(|read| read.buffer.len()).sum::<usize>() + plan.held_bytes();
-            let (bucket, count) = (Arc::clone(bucket), reads.len());
-            all.append(&mut reads);
-            planned.push(Planned { number, bucket, plan, reads: count });
-        }
-        let reads = (!all.is_empty()).then(|| {
-            if all.len() > 1 {
-                self.context.io.meter.batch_submitted();
+            let (from, file) = (reads.len(), bucket.info().id);
+            let step = if let Some(&load) = loads.get(&file) {
+                Step::Load(load)
+            } else if let Some(read) = bucket.load_read()? {
+                loads.insert(file, from);
+                reads.push(read);
+                Step::Load(from)
+            } else {
+                let plan = bucket.plan(asked, Purpose::Read)?;
+                reads.append(&mut reads_of(bucket, &plan)?);
+                Step::Read(plan, from..reads.len())
+            };
+            let begun = reads.get(from..).unwrap_or_default();
+            bytes += begun.iter().map(|read| read.buffer.len()).sum::<usize>();
+            if let Step::Load(_) = &step {
+                // A page is read later.
+                bytes += self.context.page_bytes;
             }
-            self.context.io.disk.start_batch(all)
-        });
+            planned.push(Planned { number, bucket: Arc::clone(bucket), step });
+        }
+        if reads.len() > 1 {
+            self.context.io.meter.batch_submitted();
+        }
+        let reads = (!reads.is_empty()).then(|| self.context.io.disk.start_batch(reads));
         keys.window = Window { planned, reads };
+        Ok(())
+    }
+
+    /// Has everything read that keys need whose buckets were loaded first.
+    fn read_after_loads(
+        &self,
+        asked: &[Asked<'_>],
+        planned: &mut [Planned],
+        reads: &mut Vec<Option<BatchRead>>,
+    ) -> Result<()> {
+        let mut brought: BTreeMap<usize, Brought> = BTreeMap::new();
+        let mut late = Vec::new();
+        for Planned { number, bucket, step } in planned {
+            let Step::Load(load) = *step else { continue };
+            let Some(asked) = asked.get(*number) else { continue };
+            let of_bucket = match brought.entry(load) {
+                Entry::Occupied(there) => there.into_mut(),
+                Entry::Vacant(place) => {
+                    let read = reads.get_mut(load).and_then(Option::take);
+                    place.insert(self.loaded(bucket, read.into_iter())?)
+                }
+            };
+            let plan = bucket.plan_with(of_bucket.clone(), asked);
+            let from = reads.len() + late.len();
+            late.append(&mut reads_of(bucket, &plan)?);
+            *step = Step::Read(plan, from..reads.len() + late.len());
+        }
+        if late.len() > 1 {
+            self.context.io.meter.batch_submitted();
+        }
+        self.context.io.disk.read_batch(&mut late);
+        reads.extend(late.into_iter().map(Some));
         Ok(())
     }
 
@@ -179,10 +250,14 @@ impl DeltaStore {
         operator: Option<&SharedOperator>,
     ) -> Result<Vec<KeyDeltas>> {
         loop {
-            let Window { planned, reads } = std::mem::take(&mut keys.window);
-            let mut reads = reads.map(|reads| reads.finish()).unwrap_or_default().into_iter();
-            for Planned { number, bucket, plan, reads: count } in planned {
-                let read = self.taken(&bucket, reads.by_ref().take(count))?;
+            let Window { mut planned, reads } = std::mem::take(&mut keys.window);
+            let reads = reads.map(|reads| reads.finish()).unwrap_or_default();
+            let mut reads: Vec<Option<BatchRead>> = reads.into_iter().map(Some).collect();
+            self.read_after_loads(&keys.asked, &mut planned, &mut reads)?;
+            for Planned { number, bucket, step } in planned {
+                let Step::Read(plan, places) = step else { continue };
+                let read = reads.get_mut(places).unwrap_or_default();
+                let read = self.taken(&bucket, read.iter_mut().filter_map(Option::take))?;
                 let key = keys.asked.get(number).zip(keys.found.get_mut(number));
                 let Some((asked, found)) = key else { break };
                 let fresh = bucket.finish(&plan, asked, read)?;
