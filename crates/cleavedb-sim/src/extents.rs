@@ -20,6 +20,8 @@ const RANGE: u64 = 50;
 /// Look-ups that are timed, and ranges.
 const LOOK_UPS: u64 = 1_000_000;
 const RANGES: u64 = 100_000;
+/// Appends each of which is settled before the next one comes.
+const APPENDS_ALONE: u64 = 10_000_000;
 /// Insertions into the array, each of which moves half of it.
 const ARRAY_INSERTIONS: u64 = 300;
 
@@ -99,6 +101,13 @@ fn empty() -> Check<TreeProbe> {
     TreeProbe::new(RECORD_BYTES).ok_or_else(|| Violation("no tree".to_owned()))
 }
 
+/// The same, and what is done to it makes up a group.
+fn grouped() -> Check<TreeProbe> {
+    let mut tree = empty()?;
+    tree.hold();
+    Ok(tree)
+}
+
 /// Measures with trees of up to `extents_max` extents.
 ///
 /// # Errors
@@ -117,7 +126,7 @@ pub fn run(seed: u64, extents_max: u64) -> Check<Vec<Row>> {
 /// Insertions at random until there are so many extents. Those into the array are the last ones.
 fn insertions(seed: u64, extents: u64, published: f64) -> Check<Row> {
     let mut random = Random::new(seed);
-    let mut tree = empty()?;
+    let mut tree = grouped()?;
     let tree_rate =
         rate(extents, |number| done(tree.insert(random.below(number + 1), place(number))))?;
     let before = extents - ARRAY_INSERTIONS.min(extents);
@@ -144,15 +153,21 @@ fn insertions(seed: u64, extents: u64, published: f64) -> Check<Row> {
 }
 
 /// Appends up to so many extents, then look-ups and ranges at random.
-fn of_large_tree(seed: u64, extents: u64) -> Check<[Row; 3]> {
+fn of_large_tree(seed: u64, extents: u64) -> Check<[Row; 4]> {
     let mut tree = empty()?;
+    let alone = extents.min(APPENDS_ALONE);
+    let tree_rate_alone = rate(alone, |number| done(tree.append(place(number))))?;
+    let mut tree = grouped()?;
     let tree_rate = rate(extents, |number| done(tree.append(place(number))))?;
+    tree.settle();
     let start = Instant::now();
     let array = black_box(Array::of(extents));
     let array_rate = extents as f64 / start.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
     let of_paper = |figure| (extents == 100_000_000).then_some(figure);
     let row = |name, tree, array, published| Row { name, extents, tree, array, published };
     let appends = row("appends", tree_rate, array_rate, of_paper(14.6e6));
+    let by_itself = "appends, each by itself";
+    let appends_alone = Row { extents: alone, ..row(by_itself, tree_rate_alone, array_rate, None) };
 
     // The same questions to both.
     let mut sums = [0u64; 2];
@@ -186,7 +201,7 @@ fn of_large_tree(seed: u64, extents: u64) -> Check<[Row; 3]> {
     })?;
     same(sums[0], sums[1])?;
     let ranges = row("ranges of 50 extents", tree_rate, array_rate, of_paper(7.4e6));
-    Ok([appends, look_ups, ranges])
+    Ok([appends_alone, appends, look_ups, ranges])
 }
 
 /// The rows as a table, in millions a second.

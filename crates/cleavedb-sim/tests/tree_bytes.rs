@@ -25,6 +25,7 @@ fn a_tree_of_small_updates_takes_four_percent() {
     let before = Moment::now();
     let held = || before.held();
     let mut tree = TreeProbe::new(RECORD_BYTES).expect("records have bytes");
+    tree.hold();
     let bytes = u64::from(RECORD_BYTES);
     assert!((0..records).all(|number| tree.append(number * bytes)), "appended");
     assert_eq!(tree.figures().1, held(), "after a load");

@@ -18,6 +18,16 @@ impl TreeProbe {
         Some(Self { tree, record_bytes })
     }
 
+    /// From now on changes are held, as those of a group are.
+    pub fn hold(&mut self) {
+        self.tree.hold();
+    }
+
+    /// Changes are held no longer.
+    pub fn settle(&mut self) {
+        self.tree.settle();
+    }
+
     /// Adds a record that stands there; returns whether it could be.
     pub fn append(&mut self, physical: u64) -> bool {
         self.tree.append(Extent::new(physical, self.record_bytes)).is_ok()

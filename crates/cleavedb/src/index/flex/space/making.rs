@@ -49,12 +49,21 @@ pub(crate) struct Making {
     pub(super) has_new_names: bool,
 }
 
+/// A clone whose changes are held: operations of a group come near each other.
+fn held(tree: &Tree) -> Tree {
+    let mut tree = tree.clone();
+    tree.hold();
+    tree
+}
+
 impl Making {
     /// No operation yet on what a tree maps.
     pub(super) fn new(context: &Arc<SpaceContext>, tree: Tree, table: Arc<Segments>) -> Self {
+        let before = tree.settled();
+        let tree = held(&before);
         Self {
             context: Arc::clone(context),
-            before: tree.clone(),
+            before,
             tree,
             group: Vec::new(),
             changes: BTreeMap::new(),
@@ -140,9 +149,17 @@ impl Making {
         self.note(&Record::Tag { offset, tag })
     }
 
+    /// The group counts, and another begins; returns the tree without it.
+    pub(super) fn begin_next(&mut self) -> Tree {
+        self.tree.settle();
+        let before = std::mem::replace(&mut self.before, self.tree.clone());
+        self.tree.hold();
+        before
+    }
+
     /// Takes back the group in the making.
     pub(crate) fn roll_back(&mut self) {
-        self.tree = self.before.clone();
+        self.tree = held(&self.before);
         self.group.clear();
         self.changes.clear();
     }

@@ -41,6 +41,7 @@ impl Space {
             None => Log::new(context, group),
             Some(end) => {
                 let tree = &mut space.making.tree;
+                tree.hold();
                 Log::replay(context, group, &end, &mut |record| {
                     if let Record::Born { segment, birth } = record {
                         births.insert(*segment, *birth);
@@ -49,8 +50,8 @@ impl Space {
                 })?
             }
         };
-        space.making.before = space.making.tree.clone();
-        space.segments = segments_of(context, &space.making.tree, &births)?;
+        drop(space.making.begin_next());
+        space.segments = segments_of(context, &space.making.before, &births)?;
         space.show_segments();
         space.state = state;
         Ok(space)

@@ -37,7 +37,10 @@ impl Space {
     /// Parts of the group in the making, for work beside each other and beside
     /// [`Space::making`], which has what lies left of theirs.
     pub(crate) fn fork(&mut self, count: usize) -> Vec<Making> {
-        let making = &self.making;
+        let making = &mut self.making;
+        // Once, and not in each part.
+        making.tree.settle();
+        making.tree.hold();
         let mut spares = std::mem::take(&mut self.spares).into_iter();
         let parts = (0..count).map(|_| making.part(spares.next())).collect();
         self.spares = spares.collect();
@@ -139,7 +142,7 @@ impl Space {
             }
         }
         self.making.group.clear();
-        let tree = std::mem::replace(&mut self.making.before, self.making.tree.clone());
+        let tree = self.making.begin_next();
         let changes = std::mem::take(&mut self.making.changes);
         self.count_live(&changes, 1);
         self.set_named(&born, true);

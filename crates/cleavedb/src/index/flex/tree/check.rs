@@ -33,6 +33,9 @@ pub(crate) struct Checker<'a> {
 impl Tree {
     /// Looks at all of it; an error names the first invariant that does not hold.
     pub(crate) fn check(&self) -> Result<Shape> {
+        if self.run().is_some() {
+            return self.settled().check();
+        }
         let mut checker = Checker::new(&self.widths);
         let length = checker.node(&self.root, 1)?;
         let shape = checker.shape;

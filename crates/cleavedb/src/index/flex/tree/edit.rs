@@ -1,5 +1,7 @@
 //! What can be done to a space. Each operation says what a range maps to from now on; where that
-//! meets what is left and right of it, extents are cut and joined before the nodes are touched.
+//! meets what is left and right of it, extents are cut and joined: in the run, if changes are held
+//! and it belongs there; else in the one leaf that all of it lies in; else before the nodes are
+//! touched.
 //!
 //! The caller sees to it that physical bytes are what it says; what a range mapped to before, a
 //! walk tells.
@@ -8,10 +10,8 @@ use std::ops::Range;
 
 use crate::base::error::{Error, Result};
 use crate::index::flex::tree::Tree;
-use crate::index::flex::tree::extent::{
-    Extent, LENGTH_MAX, PHYSICAL_END, Placed, Tag, push_joined, push_pieces,
-};
-use crate::index::flex::tree::splice::splice_root;
+use crate::index::flex::tree::extent::{Extent, LENGTH_MAX, PHYSICAL_END, Placed, Tag, widened};
+use crate::index::flex::tree::splice::{Change, splice_root};
 
 impl Tree {
     /// Does several operations or, if one of them fails, none: whoever has a clone of the tree sees
@@ -99,75 +99,51 @@ impl Tree {
     fn replace(&mut self, range: Range<u64>, new: &[Extent]) -> Result<()> {
         self.validate(&range)?;
         new.iter().try_for_each(Extent::validate)?;
+        let length = self.length();
         let added = new.iter().try_fold(0u64, |sum, extent| sum.checked_add(extent.length.into()));
-        let kept = self.length() - (range.end - range.start);
+        let kept = length - (range.end - range.start);
         if added.and_then(|added| added.checked_add(kept)).is_none_or(|sum| sum > LENGTH_MAX) {
             return Err(Error::invalid(format!("a space of {kept} bytes cannot take that much")));
         }
-        let (range, list) = self.with_neighbours(range, new);
-        if range.is_empty() && list.is_empty() {
+        if (range.is_empty() && new.is_empty()) || self.replace_in_run(&range, new) {
             return Ok(());
         }
-        let removed = splice_root(&mut self.root, range, &list, &self.widths);
-        self.extents = self.extents - removed + list.len() as u64;
+        self.put_back();
+        let leaf = self.leaf_around(&range);
+        let is_append = range.start == length;
+        if leaf.is_some_and(|start| self.begin_run(start, is_append))
+            && self.replace_in_run(&range, new)
+        {
+            return Ok(());
+        }
+        if leaf.is_some() {
+            self.splice(range, Change { list: new, is_cut: true, is_at_end: false });
+            return Ok(());
+        }
+        let around = self.around(&range);
+        let (range, list) = widened(range, around, new, self.widths.window_bytes);
+        if !range.is_empty() || !list.is_empty() {
+            self.splice(range, Change { list: &list, is_cut: false, is_at_end: false });
+        }
         Ok(())
+    }
+
+    fn splice(&mut self, range: Range<u64>, change: Change<'_>) {
+        let (removed, added) = splice_root(&mut self.root, range, change, &self.widths);
+        self.extents = self.extents - removed + added;
+    }
+
+    /// Where the leaf begins that holds the byte before a range and the one behind it, as far as
+    /// there are such: a change of the range has to do with nothing else. There is no run.
+    fn leaf_around(&self, range: &Range<u64>) -> Option<u64> {
+        let (start, leaf) = self.leaf_at(range.start.saturating_sub(1))?;
+        let end = start + leaf.length();
+        (range.end < end || end == self.root.length()).then_some(start)
     }
 
     /// The extents of the byte before a range and of the one behind it.
     fn around(&self, range: &Range<u64>) -> (Option<Placed>, Option<Placed>) {
-        let last = range.start.checked_sub(1);
-        let Some((last, (start, leaf))) = last.and_then(|last| Some((last, self.leaf_at(last)?)))
-        else {
-            return (None, self.find(range.end));
-        };
-        let mut reading = leaf.extents();
-        let mut find = |offset: u64| {
-            reading.skip_to(offset - start);
-            Some(Placed { offset: start + reading.at(), extent: reading.next()? })
-        };
-        let before = find(last);
-        if before.is_some_and(|before| before.end() > range.end) {
-            (before, before)
-        } else if range.end - start < leaf.length() {
-            (before, find(range.end))
-        } else {
-            (before, self.find(range.end))
-        }
-    }
-
-    /// Widens a range to whole extents, and the list that comes in its place by what these keep,
-    /// joined with their neighbours; extents at either side that stay as they are are left out.
-    fn with_neighbours(&self, range: Range<u64>, new: &[Extent]) -> (Range<u64>, Vec<Extent>) {
-        let window_bytes = self.widths.window_bytes;
-        let (before, after) = self.around(&range);
-        let mut list = Vec::with_capacity(new.len() + 2);
-        let mut wide = range.clone();
-        if let Some(before) = before {
-            let kept = before.clip(before.offset, range.start);
-            list.push(kept.extent);
-            wide.start = before.offset;
-        }
-        for extent in new {
-            push_pieces(&mut list, *extent, window_bytes);
-        }
-        if let Some(after) = after {
-            let kept = after.clip(range.end, after.end());
-            push_joined(&mut list, kept.extent, window_bytes);
-            wide.end = after.end();
-        }
-        if let Some(before) = before
-            && list.first() == Some(&before.extent)
-        {
-            list.remove(0);
-            wide.start = before.end();
-        }
-        if let Some(after) = after
-            && after.offset >= wide.start
-            && list.last() == Some(&after.extent)
-        {
-            list.pop();
-            wide.end = after.offset;
-        }
-        (wide, list)
+        let before = range.start.checked_sub(1).and_then(|last| self.find(last));
+        (before, self.find(range.end))
     }
 }

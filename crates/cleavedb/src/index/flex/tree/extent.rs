@@ -4,6 +4,7 @@
 //! maps to decides where its extents begin, whatever the order of the operations was.
 
 use std::num::NonZeroU16;
+use std::ops::Range;
 
 use crate::base::error::{Error, Result};
 
@@ -124,4 +125,44 @@ pub(super) fn push_pieces(list: &mut Vec<Extent>, extent: Extent, window_bytes: 
         push_joined(list, extent.cut(at, next), window_bytes);
         at = next;
     }
+}
+
+/// Widens a range to whole extents, and the list that comes in its place by what these keep, joined
+/// with their neighbours: the extents of the byte before the range and of the one behind it. Of
+/// these, what stays as it is is left out.
+pub(super) fn widened(
+    range: Range<u64>,
+    (before, after): (Option<Placed>, Option<Placed>),
+    new: &[Extent],
+    window_bytes: u32,
+) -> (Range<u64>, Vec<Extent>) {
+    let mut list = Vec::with_capacity(new.len() + 2);
+    let mut wide = range.clone();
+    if let Some(before) = before {
+        let kept = before.clip(before.offset, range.start);
+        list.push(kept.extent);
+        wide.start = before.offset;
+    }
+    for extent in new {
+        push_pieces(&mut list, *extent, window_bytes);
+    }
+    if let Some(after) = after {
+        let kept = after.clip(range.end, after.end());
+        push_joined(&mut list, kept.extent, window_bytes);
+        wide.end = after.end();
+    }
+    if let Some(before) = before
+        && list.first() == Some(&before.extent)
+    {
+        list.remove(0);
+        wide.start = before.end();
+    }
+    if let Some(after) = after
+        && after.offset >= wide.start
+        && list.last() == Some(&after.extent)
+    {
+        list.pop();
+        wide.end = after.offset;
+    }
+    (wide, list)
 }

@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use crate::index::flex::tree::extent::{Extent, Tag};
+use crate::index::flex::tree::extent::{Extent, Placed, Tag, widened};
 
 /// Ends of how many extents an address may be told from: two bits of the first byte.
 const BASES: usize = 4;
@@ -28,14 +28,19 @@ const BASE_SHIFT: u32 = 6;
 /// Most bytes of an extent: its first one, 4 of the length, 8 of the difference, 2 of the tag.
 const EXTENT_BYTES_MAX: usize = 16;
 
-/// How an extent is written, by its first byte.
+const TAG_BYTES: usize = 2;
+
+/// Bytes of an extent that there is room for before it is packed.
+const EXTENT_BYTES_USUAL: usize = 8;
+
+/// How an extent is written, by its first byte: 16 bytes, so that a look-up in the table is a shift
+/// and a load.
 #[derive(Clone, Copy)]
 struct Form {
-    length_mask: u32,
     difference_mask: u64,
-    difference_shift: u8,
-    tag_mask: u16,
-    tag_shift: u8,
+    length_mask: u32,
+    difference_at: u8,
+    has_tag: bool,
     base: u8,
     bytes: u8,
 }
@@ -45,13 +50,13 @@ impl Form {
         let length_bytes = (first & 3) + 1;
         let number = first >> DIFFERENCE_SHIFT & 7;
         let difference_bytes = if number == 7 { 8 } else { number };
-        let tag_bytes = (first >> TAG_SHIFT & 1) * 2;
+        let has_tag = first >> TAG_SHIFT & 1 > 0;
+        let tag_bytes = if has_tag { TAG_BYTES as u8 } else { 0 };
         Self {
-            length_mask: u32::MAX >> (32 - 8 * length_bytes as u32),
             difference_mask: (u64::MAX as u128 >> (64 - 8 * difference_bytes as u32)) as u64,
-            difference_shift: 8 + 8 * length_bytes,
-            tag_mask: if tag_bytes > 0 { u16::MAX } else { 0 },
-            tag_shift: 8 + 8 * length_bytes + 8 * difference_bytes,
+            length_mask: u32::MAX >> (32 - 8 * length_bytes as u32),
+            difference_at: 1 + length_bytes,
+            has_tag,
             base: first >> BASE_SHIFT,
             bytes: 1 + length_bytes + difference_bytes + tag_bytes,
         }
@@ -109,13 +114,19 @@ pub(super) struct Leaf {
 impl Leaf {
     /// A leaf of these extents.
     pub(super) fn of(extents: &[Extent]) -> Self {
-        let (mut bytes, mut ends, mut length) = (Vec::new(), Ends::default(), 0);
+        Self::packed_in(&mut Vec::new(), extents)
+    }
+
+    /// The same; what is left in `packing` is memory for the next one.
+    pub(super) fn packed_in(packing: &mut Vec<u8>, extents: &[Extent]) -> Self {
+        packing.clear();
+        packing.reserve(extents.len() * EXTENT_BYTES_USUAL + EXTENT_BYTES_MAX);
+        let (mut ends, mut length) = (Ends::default(), 0);
         for extent in extents {
-            encode(extent, &mut ends, &mut bytes);
+            encode(extent, &mut ends, packing);
             length += u64::from(extent.length);
         }
-        bytes.shrink_to_fit();
-        Self { bytes, length, count: extents.len() as u32 }
+        Self { bytes: packing.as_slice().to_vec(), length, count: extents.len() as u32 }
     }
 
     /// Bytes of the space that its extents cover.
@@ -146,14 +157,14 @@ impl Leaf {
 
     /// The extents of a leaf that is written like this, as far as there are any.
     pub(super) fn reading(packed: &[u8]) -> Extents<'_> {
-        Extents { rest: packed, ends: Ends::default(), at: 0 }
+        Extents { bytes: packed, from: 0, ends: Ends::default(), at: 0 }
     }
 
-    /// The extent that holds the byte of this offset, and where it begins.
-    pub(super) fn find(&self, offset: u64) -> Option<(u64, Extent)> {
+    /// The extent that holds the byte of this offset.
+    pub(super) fn find(&self, offset: u64) -> Option<Placed> {
         let mut reading = self.extents();
         reading.skip_to(offset);
-        Some((reading.at, reading.next()?))
+        reading.placed()
     }
 
     /// Puts extents in the place of others; the range begins and ends where extents do. Returns how
@@ -163,39 +174,88 @@ impl Leaf {
         let mut reading = self.extents();
         reading.skip_to(range.start);
         debug_assert_eq!(reading.at, range.start, "a splice begins where an extent does");
-        let (from, mut ends) = (self.bytes.len() - reading.rest.len(), reading.ends);
+        let (from, mut ends) = (reading.from, reading.ends);
         let mut removed = 0;
         while reading.at < range.end && reading.next().is_some() {
             removed += 1;
         }
         debug_assert_eq!(reading.at, range.end, "a splice ends where an extent does");
-        let mut new = Vec::with_capacity((list.len() + BASES) * 8);
-        let mut added = 0;
-        for extent in list {
-            encode(extent, &mut ends, &mut new);
-            added += u64::from(extent.length);
-        }
-        for extent in reading.by_ref().take(BASES) {
-            encode(&extent, &mut ends, &mut new);
-        }
-        let to = self.bytes.len() - reading.rest.len();
+        let new = packed_before(&mut ends, &mut reading, list);
+        let to = reading.from;
         self.replace_bytes(from..to, &new);
+        let added: u64 = list.iter().map(|extent| u64::from(extent.length)).sum();
         self.length = self.length - (range.end - range.start) + added;
         self.count = self.count + list.len() as u32 - removed as u32;
         removed
     }
 
+    /// Puts extents in the place of a range, which may begin and end anywhere: extents are cut, and
+    /// joined with what comes. Returns how many went and how many came. Reads the leaf once.
+    pub(super) fn replace(
+        &mut self,
+        range: Range<u64>,
+        new: &[Extent],
+        window_bytes: u32,
+    ) -> (usize, usize) {
+        let mut reading = self.extents();
+        let mut before = None;
+        let mut at_before = reading.clone();
+        if let Some(last) = range.start.checked_sub(1) {
+            reading.skip_to(last);
+            at_before = reading.clone();
+            before = reading.placed();
+        }
+        let behind_before = reading.clone();
+        let is_same = before.is_some_and(|before| before.end() > range.end);
+        let (mut passed, mut at_after, mut after) = (0, at_before.clone(), before);
+        if !is_same {
+            passed = usize::from(before.is_some()) + reading.skip_to(range.end);
+            at_after = reading.clone();
+            after = reading.placed();
+        }
+        let (wide, list) = widened(range, (before, after), new, window_bytes);
+        let is_kept = before.is_some_and(|before| wide.start > before.offset);
+        let goes = after.is_some_and(|after| wide.end > after.offset);
+        let removed = passed + usize::from(goes) - usize::from(is_kept);
+        let from = if is_kept { behind_before } else { at_before };
+        let mut rest = if goes { reading } else { at_after };
+        let (at, mut ends) = (from.from, from.ends);
+        let new = packed_before(&mut ends, &mut rest, &list);
+        let to = rest.from;
+        self.replace_bytes(at..to, &new);
+        let added: u64 = list.iter().map(|extent| u64::from(extent.length)).sum();
+        self.length = self.length - (wide.end - wide.start) + added;
+        self.count = self.count + list.len() as u32 - removed as u32;
+        (removed, list.len())
+    }
+
     /// Puts bytes in the place of others, with little room to spare.
     fn replace_bytes(&mut self, range: Range<usize>, new: &[u8]) {
-        let length = self.bytes.len() - range.len() + new.len();
+        let before = self.bytes.len();
+        let length = before - range.len() + new.len();
         if length > self.bytes.capacity() {
-            self.bytes.reserve_exact(length.next_multiple_of(STEP_BYTES) - self.bytes.len());
+            self.bytes.reserve_exact(length.next_multiple_of(STEP_BYTES) - before);
         }
-        self.bytes.splice(range, new.iter().copied());
+        let end = range.start + new.len();
+        self.bytes.resize(length.max(before), 0);
+        self.bytes.copy_within(range.end..before, end);
+        self.bytes.truncate(length);
+        if let Some(place) = self.bytes.get_mut(range.start..end) {
+            place.copy_from_slice(new);
+        }
         if self.bytes.capacity() - length >= 2 * STEP_BYTES {
             self.bytes.shrink_to(length.next_multiple_of(STEP_BYTES));
         }
     }
+}
+
+/// Packs extents that come to stand before what is left to read, and with them the few of that which
+/// tell their addresses from what is gone; the others are left to read.
+fn packed_before(ends: &mut Ends, rest: &mut Extents<'_>, list: &[Extent]) -> Vec<u8> {
+    let mut new = Vec::with_capacity((list.len() + BASES + 1) * EXTENT_BYTES_MAX);
+    list.iter().for_each(|extent| encode(extent, ends, &mut new));
+    rest.take(BASES).for_each(|extent| encode(&extent, ends, &mut new));
+    new
 }
 
 fn encode(extent: &Extent, ends: &mut Ends, out: &mut Vec<u8>) {
@@ -215,12 +275,17 @@ fn encode(extent: &Extent, ends: &mut Ends, out: &mut Vec<u8>) {
         | number << DIFFERENCE_SHIFT
         | usize::from(extent.tag.is_some()) << TAG_SHIFT
         | base << BASE_SHIFT;
-    out.push(first as u8);
-    out.extend(extent.length.to_le_bytes().iter().take(length_bytes));
-    out.extend(difference.to_le_bytes().iter().take(difference_bytes));
+    let mut word = first as u128 | u128::from(extent.length) << 8;
+    word |= u128::from(difference) << (8 + 8 * length_bytes);
+    let mut bytes = 1 + length_bytes + difference_bytes;
     if let Some(tag) = extent.tag {
-        out.extend(tag.0.get().to_le_bytes());
+        word |= u128::from(tag.0.get()) << (8 * bytes);
+        bytes += 2;
     }
+    // Copies of one length need no call; what is too much goes again.
+    let end = out.len() + bytes;
+    out.extend_from_slice(&word.to_le_bytes());
+    out.truncate(end);
     ends.push(extent.end());
 }
 
@@ -229,77 +294,113 @@ fn bytes_of(number: u64) -> usize {
     (u64::BITS - number.leading_zeros()).div_ceil(8) as usize
 }
 
+/// Bytes from an extent on, and zeros behind the last one of its leaf.
+type Chunk = [u8; EXTENT_BYTES_MAX];
+
+/// Reads what stands there. Nearly always one load; no branches but at the end of a leaf.
+#[inline(always)]
+fn with_chunk<T>(bytes: &[u8], from: usize, read: impl FnOnce(&Chunk) -> T) -> Option<T> {
+    match bytes.get(from..)?.first_chunk() {
+        Some(chunk) => Some(read(chunk)),
+        None => Some(read(&last_chunk(bytes, from)?)),
+    }
+}
+
+/// The bytes from a place on that is so near the end.
+fn last_chunk(bytes: &[u8], from: usize) -> Option<Chunk> {
+    let left = bytes.len().checked_sub(from).filter(|left| *left > 0)?;
+    let missing = EXTENT_BYTES_MAX.checked_sub(left)? as u32;
+    let word = match bytes.last_chunk() {
+        Some(chunk) => u128::from_le_bytes(*chunk) >> (8 * missing),
+        None => bytes.get(from..)?.iter().rfold(0, |word, byte| word << 8 | u128::from(*byte)),
+    };
+    Some(word.to_le_bytes())
+}
+
 /// An extent as it is written.
 struct Written {
     length: u32,
     difference: u64,
-    tag: u16,
-    base: usize,
-    bytes: usize,
+    form: &'static Form,
 }
 
 impl Written {
-    /// The extent at the front. Nearly always one load; no branches but at the end of a leaf.
     #[inline(always)]
-    fn read(rest: &[u8]) -> Option<Self> {
-        let word = match rest.first_chunk::<EXTENT_BYTES_MAX>() {
-            Some(chunk) => u128::from_le_bytes(*chunk),
-            None => last_word(rest)?,
-        };
+    fn of(chunk: &Chunk) -> Self {
+        let [first, one, two, three, four, ..] = *chunk;
         #[expect(clippy::indexing_slicing, reason = "there is one for each byte")]
-        let form = &FORMS[usize::from(word as u8)];
-        let written = Self {
-            length: (word >> 8) as u32 & form.length_mask,
-            difference: (word >> form.difference_shift) as u64 & form.difference_mask,
-            tag: (word >> form.tag_shift) as u16 & form.tag_mask,
-            base: usize::from(form.base),
-            bytes: usize::from(form.bytes),
-        };
-        (written.bytes <= rest.len()).then_some(written)
+        let form = &FORMS[usize::from(first)];
+        let length = u32::from_le_bytes([one, two, three, four]) & form.length_mask;
+        let difference = number_at(chunk, form.difference_at.into()).map_or(0, u64::from_le_bytes);
+        Self { length, difference: difference & form.difference_mask, form }
+    }
+
+    #[inline(always)]
+    fn tag(&self, chunk: &Chunk) -> Option<Tag> {
+        let at = usize::from(self.form.bytes).saturating_sub(TAG_BYTES);
+        let tag = number_at(chunk, at).filter(|_| self.form.has_tag);
+        Tag::new(tag.map_or(0, u16::from_le_bytes))
     }
 
     #[inline(always)]
     fn physical(&self, ends: &Ends) -> u64 {
         let difference = (self.difference >> 1) ^ (self.difference & 1).wrapping_neg();
-        ends.get(self.base).wrapping_add(difference)
+        ends.get(self.form.base.into()).wrapping_add(difference)
     }
 }
 
-/// The same with zeros behind the last byte.
-fn last_word(rest: &[u8]) -> Option<u128> {
-    let bytes = rest.iter().rev();
-    (!rest.is_empty()).then(|| bytes.fold(0, |word, byte| word << 8 | u128::from(*byte)))
+#[inline(always)]
+fn number_at<const BYTES: usize>(chunk: &Chunk, at: usize) -> Option<[u8; BYTES]> {
+    chunk.get(at..)?.first_chunk().copied()
 }
 
 /// Reads the extents of a leaf in order. Bytes that are none end it, which [`Leaf`]'s counts tell.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Extents<'a> {
-    rest: &'a [u8],
+    bytes: &'a [u8],
+    /// Where the next one stands.
+    from: usize,
     ends: Ends,
     at: u64,
 }
 
 impl Extents<'_> {
-    /// Whether nothing is left.
-    pub(super) fn is_empty(&self) -> bool {
-        self.rest.is_empty()
-    }
-
-    /// Where in its leaf the next extent begins.
-    pub(super) fn at(&self) -> u64 {
-        self.at
+    /// The next extent, where in its leaf it lies.
+    #[inline]
+    pub(super) fn placed(&mut self) -> Option<Placed> {
+        let (written, tag) = with_chunk(self.bytes, self.from, |chunk| {
+            let written = Written::of(chunk);
+            let tag = written.tag(chunk);
+            (written, tag)
+        })?;
+        let from = self.from + usize::from(written.form.bytes);
+        if from > self.bytes.len() {
+            return None;
+        }
+        let (physical, offset) = (written.physical(&self.ends), self.at);
+        self.from = from;
+        self.ends.push(physical.wrapping_add(u64::from(written.length)));
+        self.at = offset.wrapping_add(u64::from(written.length));
+        Some(Placed { offset, extent: Extent { physical, length: written.length, tag } })
     }
 
     /// Passes over the extents that end at or before an offset: most of what a look-up does.
-    pub(super) fn skip_to(&mut self, offset: u64) {
-        let Self { mut rest, mut ends, mut at } = *self;
-        while let Some(written) = Written::read(rest) {
+    /// Returns how many.
+    pub(super) fn skip_to(&mut self, offset: u64) -> usize {
+        let Self { bytes, mut from, mut ends, mut at } = *self;
+        let mut passed = 0;
+        while let Some(written) = with_chunk(bytes, from, Written::of) {
             let end = at.wrapping_add(u64::from(written.length));
-            let Some(behind) = rest.get(written.bytes..).filter(|_| end <= offset) else { break };
+            let behind = from + usize::from(written.form.bytes);
+            if end > offset || behind > bytes.len() {
+                break;
+            }
             ends.push(written.physical(&ends).wrapping_add(u64::from(written.length)));
-            (rest, at) = (behind, end);
+            (from, at) = (behind, end);
+            passed += 1;
         }
-        *self = Self { rest, ends, at };
+        *self = Self { bytes, from, ends, at };
+        passed
     }
 }
 
@@ -308,12 +409,6 @@ impl Iterator for Extents<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Extent> {
-        let written = Written::read(self.rest)?;
-        let physical = written.physical(&self.ends);
-        let extent = Extent { physical, length: written.length, tag: Tag::new(written.tag) };
-        self.rest = self.rest.get(written.bytes..)?;
-        self.ends.push(physical.wrapping_add(u64::from(written.length)));
-        self.at = self.at.wrapping_add(u64::from(written.length));
-        Some(extent)
+        self.placed().map(|placed| placed.extent)
     }
 }

@@ -6,7 +6,9 @@
 //! goes on; what both share is copied when it is first changed, and changed in place from then on.
 //!
 //! Owned by whoever made it; any thread may read a clone. No operation changes anything if it
-//! returns an error, and [`Tree::batch`] makes several of them one. What a space maps to decides
+//! returns an error, and [`Tree::batch`] makes several of them one. Whoever is to do many asks that
+//! they be held ([`Tree::hold`]) until they are settled: those near each other are done to extents
+//! that are unpacked once, and go to the nodes together ([`run`]). What a space maps to decides
 //! how its extents are cut: at tags, at windows of physical addresses, and where addresses do not
 //! go on ([`extent`]). Invariants: those of leaves (L-1, L-2) and nodes (N-1 to N-4), which
 //! [`Tree::check`] looks at.
@@ -17,6 +19,7 @@ pub(crate) mod extent;
 mod leaf;
 mod node;
 pub(crate) mod parts;
+mod run;
 mod splice;
 mod walk;
 
@@ -27,6 +30,7 @@ use crate::base::sync::Arc;
 use crate::index::flex::tree::extent::{Placed, Tag};
 use crate::index::flex::tree::leaf::Leaf;
 use crate::index::flex::tree::node::Node;
+use crate::index::flex::tree::run::{Held, Run};
 
 pub(crate) use node::TreeWidths;
 pub(crate) use walk::Walk;
@@ -37,6 +41,14 @@ pub(crate) struct Tree {
     root: Arc<Node>,
     extents: u64,
     widths: TreeWidths,
+    /// Where changes are held.
+    held: Option<Held>,
+}
+
+/// Extents that are found together.
+enum Stretch<'a> {
+    Leaf(&'a Leaf),
+    Run(&'a Run),
 }
 
 impl Tree {
@@ -45,12 +57,13 @@ impl Tree {
         if !widths.are_valid() {
             return Err(Error::invalid(format!("no tree has these widths: {widths:?}")));
         }
-        Ok(Self { root: Arc::new(Node::Leaf(Leaf::default())), extents: 0, widths })
+        Ok(Self { root: Arc::new(Node::Leaf(Leaf::default())), extents: 0, widths, held: None })
     }
 
     /// Bytes of the space.
     pub(crate) fn length(&self) -> u64 {
-        self.root.length()
+        let of_nodes = self.root.length();
+        self.run().map_or(of_nodes, |run| run.shift(of_nodes))
     }
 
     /// How many extents it is made of.
@@ -61,14 +74,20 @@ impl Tree {
     /// Bytes allocated for it, what it shares with others included.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.root.memory_bytes()
+        self.root.memory_bytes() + self.held.as_ref().map_or(0, Held::memory_bytes)
     }
 
     /// The extent that holds a byte; `None` at the end and beyond.
     pub(crate) fn find(&self, offset: u64) -> Option<Placed> {
-        let (start, leaf) = self.leaf_at(offset)?;
-        let (within, extent) = leaf.find(offset - start)?;
-        Some(Placed { offset: start + within, extent })
+        let (start, stretch) = self.stretch_at(offset)?;
+        let placed = match stretch {
+            Stretch::Leaf(leaf) => leaf.find(offset - start)?,
+            Stretch::Run(run) => {
+                let (within, extents) = run.from(offset - start);
+                Placed { offset: within, extent: *extents.first()? }
+            }
+        };
+        Some(Placed { offset: start + placed.offset, ..placed })
     }
 
     /// Where a byte stands.
@@ -90,7 +109,23 @@ impl Tree {
         Ok(Walk::new(self, range))
     }
 
-    /// The leaf of a byte, and where it begins.
+    /// What holds a byte, and where it begins.
+    #[inline]
+    fn stretch_at(&self, offset: u64) -> Option<(u64, Stretch<'_>)> {
+        let of_leaf = |(start, leaf)| (start, Stretch::Leaf(leaf));
+        match self.run() {
+            Some(run) if offset >= run.start() => {
+                if offset < run.end() || run.end() == self.length() {
+                    return Some((run.start(), Stretch::Run(run)));
+                }
+                let (start, leaf) = self.leaf_at(run.shift_back(offset))?;
+                Some((run.shift(start), Stretch::Leaf(leaf)))
+            }
+            _ => self.leaf_at(offset).map(of_leaf),
+        }
+    }
+
+    /// The leaf that the nodes have for a byte, and where they have it begin.
     fn leaf_at(&self, offset: u64) -> Option<(u64, &Leaf)> {
         let (mut node, mut start) = (&*self.root, 0);
         loop {

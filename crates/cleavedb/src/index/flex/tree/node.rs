@@ -288,16 +288,21 @@ pub(super) fn split_leaf(leaf: &mut Leaf, widths: &TreeWidths, lean: Lean) -> Ve
         return Vec::new();
     }
     let all: Vec<Extent> = leaf.extents().collect();
-    let mut rest = all.as_slice();
-    let mut parts = Vec::new();
-    for size in sizes(count, widths.leaf_extents_max, widths.leaf_extents_min(), lean) {
+    let mut leaves = leaves_of(&all, widths, lean).into_iter();
+    *leaf = leaves.next().unwrap_or_default();
+    leaves.map(|leaf| Arc::new(Node::Leaf(leaf))).collect()
+}
+
+/// As many leaves as it takes for these extents, at least one.
+pub(super) fn leaves_of(extents: &[Extent], widths: &TreeWidths, lean: Lean) -> Vec<Leaf> {
+    let (max, min) = (widths.leaf_extents_max, widths.leaf_extents_min());
+    let (mut rest, mut packing) = (extents, Vec::new());
+    let leaf = |size| {
         let (part, behind) = rest.split_at_checked(size).unwrap_or((rest, &[]));
-        parts.push(Leaf::of(part));
         rest = behind;
-    }
-    let mut parts = parts.into_iter();
-    *leaf = parts.next().unwrap_or_default();
-    parts.map(|part| Arc::new(Node::Leaf(part))).collect()
+        Leaf::packed_in(&mut packing, part)
+    };
+    sizes(extents.len(), max, min, lean).into_iter().map(leaf).collect()
 }
 
 /// How a node that is too large is split.

@@ -111,9 +111,12 @@ impl Part {
 }
 
 impl Tree {
-    /// The topmost node.
+    /// The topmost node of a tree that is settled, or as it would be.
     pub(crate) fn root(&self) -> Part {
-        Part(Arc::clone(&self.root))
+        match self.run() {
+            None => Part(Arc::clone(&self.root)),
+            Some(_) => Part(self.settled().root),
+        }
     }
 
     /// Sizes of its nodes.

@@ -8,6 +8,7 @@ mod bounds;
 mod counts;
 mod defects;
 mod fragments;
+mod held;
 mod oracles;
 mod random;
 mod shapes;
