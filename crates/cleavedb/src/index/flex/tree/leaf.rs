@@ -249,8 +249,8 @@ impl Leaf {
     }
 }
 
-/// Packs extents that come to stand before what is left to read, and with them the few of that which
-/// tell their addresses from what is gone; the others are left to read.
+/// Packs extents that come to stand before what is left to read, and with them the few of that
+/// which tell their addresses from what is gone; the others are left to read.
 fn packed_before(ends: &mut Ends, rest: &mut Extents<'_>, list: &[Extent]) -> Vec<u8> {
     let mut new = Vec::with_capacity((list.len() + BASES + 1) * EXTENT_BYTES_MAX);
     list.iter().for_each(|extent| encode(extent, ends, &mut new));
