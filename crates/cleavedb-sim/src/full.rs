@@ -124,26 +124,47 @@ pub fn run(form: &Form, seed: u64, capacity: u64) -> Check {
 /// Indexes of the disks of a seed.
 const KINDS: [Kinds; 4] = [Kinds::Lsm, Kinds::Flex, Kinds::Both, Kinds::Flex];
 
+/// Seed of a disk that one segment would nearly fill if the reserve were no bound to it.
+pub(crate) const LARGE_SEGMENT: u64 = 8_085_173_633_232_393_019;
+
 /// Some disks of different sizes for a seed.
 ///
 /// # Errors
 /// The first promise broken.
 pub fn sweep(form: &Form, seed: u64) -> Check<u64> {
     let mut random = Random::new(seed);
-    let mut form = form.clone();
+    for kinds in KINDS {
+        fill(kinds.form(form), &mut random)?;
+    }
+    usual(form, random.bits())?;
+    Ok(KINDS.len() as u64 + 1)
+}
+
+/// A disk under a Flex index of usual sizes: its segments would take all of the disk if the reserve
+/// were no bound to them.
+///
+/// # Errors
+/// The first promise broken.
+pub fn usual(form: &Form, seed: u64) -> Check {
+    let mut form = Kinds::Flex.form(form);
+    form.widths.block_bytes = 4096;
+    // The more is in the index, the larger its segments.
+    form.separate_at = None;
+    form.name = format!("{}, of usual sizes", form.name);
+    fill(form, &mut Random::new(seed))
+}
+
+/// A disk of some size.
+fn fill(mut form: Form, random: &mut Random) -> Check {
     // Without a reserve nothing is promised; it must hold what deletes, flush and compaction need.
     form.reserve_bytes = 128 << 10;
     // The naive index rewrites everything at each flush.
     form.mixed = false;
     form.widths.journal_segment_bytes = form.widths.journal_segment_bytes.min(4 << 10);
     form.widths.memtable_bytes = form.widths.memtable_bytes.min(4 << 10);
-    for kinds in KINDS {
-        let form = kinds.form(&form);
-        let capacity = form.reserve_bytes + random.within(200 << 10, 300 << 10);
-        run(&form, random.bits(), capacity)
-            .map_err(|v| v.context(format!("disk of {capacity} bytes, form \"{}\"", form.name)))?;
-    }
-    Ok(KINDS.len() as u64)
+    let capacity = form.reserve_bytes + random.within(200 << 10, 300 << 10);
+    run(&form, random.bits(), capacity)
+        .map_err(|v| v.context(format!("disk of {capacity} bytes, form \"{}\"", form.name)))
 }
 
 #[cfg(test)]

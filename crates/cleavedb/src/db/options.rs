@@ -154,7 +154,9 @@ impl Options {
     }
     setter! {
         /// Bytes set aside on disk, given up when the disk is full so that deletes, flush and
-        /// compaction can go on. Default: 64 MiB. Zero: none.
+        /// compaction can go on. Default: 64 MiB. Zero: none. Segments of Flex indexes take at
+        /// most a sixteenth of it, or 32 KiB where that is more, so that what is moved out of one
+        /// finds room; those made beside a larger reserve stay as large until they are emptied.
         reserve_bytes: u64
     }
     setter! {

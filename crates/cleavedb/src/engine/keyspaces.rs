@@ -29,7 +29,7 @@ impl IndexKind {
             Self::Lsm => LsmIndex::recover(context, sections)?,
             Self::Naive => NaiveIndex::recover(context, sections)?,
             Self::Flex => {
-                let sizes = FlexSizes::of(&context.widths);
+                let sizes = FlexSizes::of(&context.widths).beside(context.reserve_bytes);
                 FlexIndex::recover(context, &sizes, sections)?
             }
         })

@@ -264,6 +264,7 @@ impl Engine {
             open_files: Arc::clone(&self.value_context.open_files),
             obsolete: Arc::clone(&self.obsolete),
             is_disk_full: self.reserve.flag(),
+            reserve_bytes: self.settings.reserve_bytes,
             widths: self.widths.clone(),
             compression: settings.compression.clone(),
             // ED-2.

@@ -39,6 +39,8 @@ pub(crate) struct IndexContext {
     pub(crate) obsolete: Arc<ObsoleteFiles>,
     /// Whether the disk is full, and what is left of it is the reserve.
     pub(crate) is_disk_full: Arc<AtomicBool>,
+    /// Bytes of the reserve; 0: there is none.
+    pub(crate) reserve_bytes: u64,
     /// Sizes of structures.
     pub(crate) widths: Widths,
     /// Compression by level; the last one holds for all deeper levels, none means none.

@@ -107,6 +107,7 @@ impl World {
             open_files: Arc::new(OpenFiles::new(2)),
             obsolete: self.obsolete.clone(),
             is_disk_full: Arc::clone(&self.is_disk_full),
+            reserve_bytes: 0,
             widths: tiny_widths(),
             compression: vec![Compression::None; 5].into_iter().chain([Compression::Lz4]).collect(),
             operator: Some(Arc::new(Append)),

@@ -52,6 +52,11 @@ impl FlexSizes {
         pages: FileLimits::USUAL,
     };
 
+    /// The same beside a reserve of so many bytes.
+    pub(crate) fn beside(self, reserve_bytes: u64) -> Self {
+        Self { space: self.space.beside(reserve_bytes), ..self }
+    }
+
     /// Those of a database with these widths: where blocks of tables are tiny, so is everything
     /// here. Nodes of the tree have to stay what they were when it was made, so that all tiny ones
     /// are alike.

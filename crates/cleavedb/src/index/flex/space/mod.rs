@@ -49,6 +49,7 @@ use crate::base::error::{Error, Result};
 use crate::base::file_ids::FileIds;
 use crate::base::names::FileKind;
 use crate::base::obsolete::ObsoleteFiles;
+use crate::base::planted::planted;
 use crate::base::sync::{Arc, Weak};
 use crate::index::flex::pages::file::PageFile;
 use crate::index::flex::pages::format::{Owner, PageAddress};
@@ -81,7 +82,26 @@ impl SpaceLimits {
     /// operation takes some 14 bytes of it, and the tree two microseconds or three.
     pub(crate) const USUAL: Self =
         Self { segment_blocks: 1023, log_bytes_max: 8 << 20, garbage_percent_max: 25 };
+
+    /// The same beside a reserve of so many bytes, if there is one. To empty a segment on a full
+    /// disk takes as much as lives in it, a header and a frame of the log, and gives all of it
+    /// back; one at a time is enough to go on. No more than the reserve is left for that, whatever
+    /// the disk holds, so that no segment may take but a part of it.
+    pub(crate) fn beside(self, reserve_bytes: u64) -> Self {
+        if reserve_bytes == 0 || planted!("flex_segments_beyond_reserve") {
+            return self;
+        }
+        // One block is the header.
+        let blocks = (reserve_bytes / SEGMENTS_IN_RESERVE / BLOCK_BYTES).saturating_sub(1);
+        Self { segment_blocks: self.segment_blocks.min(blocks.max(SMALL_SEGMENT_BLOCKS)), ..self }
+    }
 }
+
+/// Segments that the reserve has room for.
+const SEGMENTS_IN_RESERVE: u64 = 16;
+/// Blocks of a segment that a small reserve does not make smaller: what a header takes would be too
+/// large a part of it.
+const SMALL_SEGMENT_BLOCKS: u64 = 7;
 
 /// Age of a log's oldest group from which a checkpoint is due, however short the log is: what a
 /// store that is hardly written to leaves to its next open is little then. A checkpoint writes all

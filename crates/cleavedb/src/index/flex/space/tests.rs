@@ -37,6 +37,21 @@ pub(super) fn context(disk: &MemoryDisk, limits: SpaceLimits) -> Arc<SpaceContex
     context_over(io(disk), limits, 20)
 }
 
+#[test]
+fn a_segment_takes_a_part_of_the_reserve() {
+    let bytes = |limits: SpaceLimits| (limits.segment_blocks + 1) * BLOCK_BYTES;
+    for reserve_bytes in [512 << 10, 1 << 20, 5_000_000, 63 << 20] {
+        let bytes = bytes(SpaceLimits::USUAL.beside(reserve_bytes));
+        assert!((reserve_bytes / 17..=reserve_bytes / 16).contains(&bytes), "{reserve_bytes}");
+    }
+    assert_eq!(bytes(SpaceLimits::USUAL.beside(1)), 32 << 10, "what a header takes is a part");
+    for reserve_bytes in [0, 64 << 20, u64::MAX] {
+        let limits = SpaceLimits::USUAL.beside(reserve_bytes);
+        assert_eq!(limits.segment_blocks, SpaceLimits::USUAL.segment_blocks, "{reserve_bytes}");
+    }
+    assert_eq!(SMALL.beside(4096).segment_blocks, SMALL.segment_blocks);
+}
+
 fn path(kind: FileKind, id: FileId) -> PathBuf {
     Path::new(DIR).join(file_name(kind, id))
 }
