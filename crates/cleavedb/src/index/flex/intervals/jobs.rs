@@ -25,7 +25,7 @@ use crate::index::flex::intervals::superseded::superseded_in;
 use crate::index::flex::intervals::view::FlexView;
 use crate::index::flex::intervals::{FlexChange, FlexLimits, Next, Shared, Work, Writer};
 use crate::index::flex::space::reclaim::FULL_DISK_GARBAGE_PERCENT;
-use crate::index::flex::space::{LOG_AGE_MAX, Prepared as PreparedSpace, Space};
+use crate::index::flex::space::{LOG_AGE_MAX, Prepared as PreparedSpace, Space, Sums};
 use crate::index::stripes::surviving_tombstones;
 use crate::index::{Backlog, IndexJob, JobContext, KeyRange, Listener, Prepared, WorkReport};
 use crate::io::Purpose;
@@ -36,10 +36,10 @@ const PASS_GARBAGE_MAX: f64 = 2.0;
 /// Figures of a space that decide what is due.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
-    garbage_bytes: u64,
-    data_bytes: u64,
-    /// The same with the segments that are written to.
-    in_all: (u64, u64),
+    /// In segments that are not written to any more.
+    closed: Sums,
+    /// In all segments.
+    in_all: Sums,
     is_checkpoint_due: bool,
     log_since: Option<Duration>,
 }
@@ -47,11 +47,9 @@ pub(super) struct Figures {
 impl Figures {
     /// Those of a space as it is published.
     pub(super) fn of(space: &Space) -> Self {
-        let (garbage_bytes, data_bytes) = space.garbage();
         Self {
-            garbage_bytes,
-            data_bytes,
-            in_all: space.garbage_in_all(),
+            closed: space.closed_sums(),
+            in_all: space.sums(),
             is_checkpoint_due: space.is_checkpoint_due(),
             log_since: space.log_since(),
         }
@@ -205,8 +203,9 @@ impl Plans {
         if self.reclaim_waits {
             return Backlog::default();
         }
-        let left_alone = self.figures.data_bytes / 100 * self.garbage_percent_max;
-        let pending_bytes = self.figures.garbage_bytes.saturating_sub(left_alone);
+        let Sums { bytes, garbage_bytes } = self.figures.closed;
+        let left_alone = bytes / 100 * self.garbage_percent_max;
+        let pending_bytes = garbage_bytes.saturating_sub(left_alone);
         Backlog { level0_runs: 0, pending_bytes }
     }
 
@@ -224,8 +223,7 @@ impl Plans {
     }
 
     fn garbage_score(&self) -> f64 {
-        let Figures { garbage_bytes, data_bytes, .. } = self.figures;
-        garbage_score((garbage_bytes, data_bytes), self.garbage_percent_max)
+        garbage_score(self.figures.closed, self.garbage_percent_max)
     }
 
     fn choose(&self, shared: &Shared, view: &FlexView) -> Option<(Task, f64)> {
@@ -258,8 +256,8 @@ impl Plans {
 }
 
 /// Garbage as a multiple of what is left alone of all data.
-fn garbage_score((garbage_bytes, data_bytes): (u64, u64), percent_max: u64) -> f64 {
-    let most = data_bytes as f64 * percent_max as f64 / 100.0;
+fn garbage_score(Sums { bytes, garbage_bytes }: Sums, percent_max: u64) -> f64 {
+    let most = bytes as f64 * percent_max as f64 / 100.0;
     if garbage_bytes == 0 { 0.0 } else { garbage_bytes as f64 / most.max(1.0) }
 }
 

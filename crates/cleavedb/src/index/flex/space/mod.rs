@@ -35,6 +35,7 @@ mod pieces;
 pub(crate) mod reclaim;
 pub(crate) mod record;
 pub(crate) mod segment;
+mod table;
 mod verify;
 mod view;
 mod write;
@@ -63,6 +64,8 @@ use crate::index::flex::tree::{Tree, TreeWidths};
 use crate::io::Io;
 use crate::values::file::OpenFiles;
 
+use table::SegmentTable;
+pub(crate) use table::{SegmentState, Sums};
 pub(crate) use view::View;
 use view::missing;
 
@@ -255,24 +258,11 @@ struct Before {
 /// Segments by number.
 type Segments = BTreeMap<FileId, Arc<Segment>>;
 
-/// A segment, and what is live in it.
-#[derive(Clone)]
-pub(crate) struct SegmentState {
-    /// The segment.
-    pub(crate) segment: Arc<Segment>,
-    /// Bytes of data.
-    pub(crate) bytes: u64,
-    /// Bytes that the space maps to, as of the last group.
-    pub(crate) live_bytes: u64,
-    /// Whether the log or the checkpoint says its birth.
-    pub(crate) is_named: bool,
-}
-
 /// A space and its one writer.
 pub(crate) struct Space {
     context: Arc<SpaceContext>,
     making: Making,
-    segments: BTreeMap<FileId, SegmentState>,
+    segments: SegmentTable,
     /// The same for views.
     table: Arc<Segments>,
     /// What parts of groups write through when there is one.
@@ -302,7 +292,7 @@ impl Space {
         Ok(Self {
             context: Arc::clone(context),
             making: Making::new(context, tree, Arc::default()),
-            segments: BTreeMap::new(),
+            segments: SegmentTable::default(),
             table: Arc::default(),
             spares: Vec::new(),
             survivors: None,

@@ -51,7 +51,7 @@ impl Space {
             }
         };
         drop(space.making.begin_next());
-        space.segments = segments_of(context, &space.making.before, &births)?;
+        space.segments = segments_of(context, &space.making.before, &births)?.into();
         space.show_segments();
         space.state = state;
         Ok(space)

@@ -14,7 +14,7 @@ use crate::base::planted::planted;
 use crate::index::flex::space::pieces::{Joining, Part, read_parts};
 use crate::index::flex::space::record::Record;
 use crate::index::flex::space::segment::format::{BLOCKS_MAX, DATA_BYTES, place_of};
-use crate::index::flex::space::{SegmentState, Space, missing};
+use crate::index::flex::space::{SegmentState, Space, Sums, missing};
 use crate::index::flex::tree::Tree;
 use crate::index::flex::tree::extent::Placed;
 use crate::io::Purpose;
@@ -82,11 +82,12 @@ pub(crate) fn victims(
 }
 
 impl Space {
-    /// Garbage in segments and all bytes of their data, as of the last group.
-    pub(crate) fn garbage(&self) -> (u64, u64) {
-        let closed = self.closed_segments();
-        let garbage = closed.iter().map(|(_, bytes, live)| bytes.saturating_sub(*live)).sum();
-        (garbage, closed.iter().map(|(_, bytes, _)| *bytes).sum())
+    /// What is in segments as of the last group, but for those that are written to.
+    pub(crate) fn closed_sums(&self) -> Sums {
+        let mut sums = self.segments.sums();
+        let open = self.writers().filter_map(|writer| self.segments.get(&writer.segment().id()));
+        open.for_each(|state| sums.remove(state));
+        sums
     }
 
     /// The segments that a reclaim would empty now.
@@ -95,11 +96,9 @@ impl Space {
         victims(&self.closed_segments(), percent, moved_bytes_max).into_iter().collect()
     }
 
-    /// The same with the segments that are written to.
-    pub(crate) fn garbage_in_all(&self) -> (u64, u64) {
-        let garbage = |state: &SegmentState| state.bytes.saturating_sub(state.live_bytes);
-        let garbage = self.segments().map(|(_, state)| garbage(state)).sum();
-        (garbage, self.segments().map(|(_, state)| state.bytes).sum())
+    /// What is in all segments as of the last group.
+    pub(crate) fn sums(&self) -> Sums {
+        self.segments.sums()
     }
 
     fn closed_segments(&self) -> Vec<(FileId, u64, u64)> {

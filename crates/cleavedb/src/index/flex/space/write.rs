@@ -109,10 +109,8 @@ impl Space {
 
     /// Takes note of the segments that were written to.
     fn know_written(&mut self) {
-        for (id, (segment, bytes)) in std::mem::take(&mut self.making.written) {
-            let new = SegmentState { segment, bytes: 0, live_bytes: 0, is_named: false };
-            let state = self.segments.entry(id).or_insert(new);
-            state.bytes = state.bytes.max(bytes);
+        for (segment, bytes) in std::mem::take(&mut self.making.written).into_values() {
+            self.segments.written(segment, bytes);
         }
     }
 
@@ -145,7 +143,7 @@ impl Space {
         let tree = self.making.begin_next();
         let changes = std::mem::take(&mut self.making.changes);
         self.count_live(&changes, 1);
-        self.set_named(&born, true);
+        self.segments.set_named(&born, true);
         self.before = Some(Before { tree, changes, state, log, born });
         self.show_segments();
         self.is_waiting = true;
@@ -180,7 +178,7 @@ impl Space {
         let Some(before) = self.before.take() else { return };
         self.making.before = before.tree;
         self.count_live(&before.changes, -1);
-        self.set_named(&before.born, false);
+        self.segments.set_named(&before.born, false);
         self.state = before.state;
         self.log.withdraw(before.log);
         self.roll_back();
@@ -212,19 +210,9 @@ impl Space {
         Ok(born.into_iter().map(|(id, _)| id).collect())
     }
 
-    fn set_named(&mut self, segments: &[FileId], is_named: bool) {
-        for id in segments {
-            if let Some(state) = self.segments.get_mut(id) {
-                state.is_named = is_named;
-            }
-        }
-    }
-
     fn count_live(&mut self, changes: &BTreeMap<FileId, i64>, sign: i64) {
         for (id, change) in changes {
-            if let Some(state) = self.segments.get_mut(id) {
-                state.live_bytes = state.live_bytes.saturating_add_signed(sign * change);
-            }
+            self.segments.count_live(*id, sign * change);
         }
     }
 
@@ -251,7 +239,7 @@ impl Space {
     }
 
     /// What the segments are written through that are not full.
-    fn writers(&self) -> impl Iterator<Item = &SegmentWriter> {
+    pub(super) fn writers(&self) -> impl Iterator<Item = &SegmentWriter> {
         self.making.writer.iter().chain(&self.spares).chain(&self.survivors)
     }
 
@@ -271,9 +259,9 @@ impl Space {
         let leaving = &mut self.leaving;
         leaving.retain(|segment| segment.strong_count() > 0);
         self.segments.retain(|id, state| {
-            let is_needed = state.live_bytes > 0 || open.contains(id);
+            let is_needed = state.live_bytes > 0 || open.contains(&id);
             if !is_needed && planted!("flex_segment_removed_under_view") {
-                self.context.obsolete.push(FileKind::FlexSegment, *id);
+                self.context.obsolete.push(FileKind::FlexSegment, id);
             } else if !is_needed {
                 state.segment.doom();
                 leaving.push(Arc::downgrade(&state.segment));

@@ -7,7 +7,7 @@ fn plans(garbage_bytes: u64) -> Plans {
 }
 
 fn of(garbage_bytes: u64) -> Figures {
-    Figures { garbage_bytes, data_bytes: 1000, ..Figures::default() }
+    Figures { closed: Sums { bytes: 1000, garbage_bytes }, ..Figures::default() }
 }
 
 /// What it would move is written anew by the pass.

@@ -38,6 +38,16 @@ fn check(image: &MemoryDisk, durable: &Durable, what: &str) {
     assert!(seen(&space.view()) == durable.twin, "{what}: other bytes");
 }
 
+/// How much there is in segments, all of them looked at.
+fn counted(space: &Space, is_meant: impl Fn(FileId) -> bool) -> Sums {
+    let mut sums = Sums::default();
+    for (_, state) in space.segments().filter(|(id, _)| is_meant(*id)) {
+        sums.bytes += state.bytes;
+        sums.garbage_bytes += state.bytes - state.live_bytes;
+    }
+    sums
+}
+
 /// Images of crashes at some of the calls that a run makes.
 fn crashes<T>(disk: &MemoryDisk, seed: u64, run: impl FnOnce() -> T) -> (T, Vec<MemoryDisk>) {
     let images = Arc::new(Mutex::new(Vec::new()));
@@ -166,6 +176,8 @@ fn run(seed: u64, met: &mut Met) {
         }
         assert!(seen(&space.view()) == twin, "{what}: other bytes");
         space.tree().check().unwrap();
+        assert_eq!(space.sums(), counted(&space, |_| true), "{what}");
+        assert_eq!(space.closed_sums(), counted(&space, |id| !space.is_open(id)), "{what}");
     }
 }
 

@@ -45,14 +45,14 @@ fn segments_are_emptied_and_go_with_the_last_view() {
     let context = context(&disk, SMALL);
     let mut space = updated(&context);
     let (before, view) = (all(&space), space.view());
-    let (garbage, bytes) = space.garbage();
+    let Sums { bytes, garbage_bytes: garbage } = space.closed_sums();
     assert!(garbage * 100 > bytes * 40, "{garbage} of {bytes}");
     let reclaimed = space.reclaim(u64::MAX, &home).unwrap();
     assert!(reclaimed.segments > 0 && reclaimed.moved_bytes > 0, "{reclaimed:?}");
     assert_eq!(reclaimed.walks, 0, "owners tell of all that lives");
     assert_eq!(all(&space), before);
     let state = commit(&mut space);
-    let (garbage, bytes) = space.garbage();
+    let Sums { bytes, garbage_bytes: garbage } = space.closed_sums();
     assert!(garbage * 100 <= bytes * 40, "{garbage} of {bytes}");
     assert_eq!(sweep(&context), 0, "a view reads the old ones");
     assert_eq!(view.read(0..before.len() as u64, Purpose::Read).unwrap(), before);
