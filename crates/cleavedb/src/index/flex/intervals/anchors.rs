@@ -14,7 +14,7 @@
 //! well. A-2 what is below the first anchor belongs to the first interval. A-3 no interval is
 //! empty, and no group is. A-4 a group in an index is sealed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::{Deref, Range};
 // Bounds that never change, which nobody waits for.
 use std::sync::Arc as ValueArc;
@@ -359,6 +359,24 @@ impl Anchors {
     pub(super) fn iter(&self) -> impl Iterator<Item = Found<'_>> {
         let first = self.get(0, 0);
         std::iter::successors(first, |found| self.get(found.group, found.number + 1))
+    }
+
+    /// The intervals, in order, of groups with these numbers and of those that were split off from
+    /// them; of all groups where nobody knows the numbers.
+    pub(super) fn of_owners(
+        &self,
+        mut owners: Option<BTreeSet<u64>>,
+    ) -> impl Iterator<Item = Found<'_>> {
+        // What is split off stands behind what it is split off from.
+        let is_of = move |(_, group): &(usize, &Arc<Sealed>)| {
+            let Some(owners) = owners.as_mut() else { return true };
+            let is_split_off = group.parent != 0 && owners.contains(&group.parent);
+            is_split_off && owners.insert(group.id) || owners.contains(&group.id)
+        };
+        let groups = self.groups.iter().enumerate().filter(is_of);
+        groups.flat_map(move |(number, group)| {
+            (0..group.intervals.len()).filter_map(move |at| self.get(number, at))
+        })
     }
 
     /// How many intervals there are.

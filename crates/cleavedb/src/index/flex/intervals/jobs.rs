@@ -456,9 +456,10 @@ impl FlexJob {
             let writer = self.shared.wait_for_writer();
             (self.shared.current(), writer.space.victims(self.shared.limits.job_bytes_max))
         };
-        let (anchors, bytes) = superseded_in(&view.source, &victims, &self.shared.limits)?;
-        let is_job = bytes >= self.shared.limits.gathered_bytes_min;
-        Ok(if is_job { anchors } else { Vec::new() })
+        let found = superseded_in(&view.source, &victims, &self.shared.limits)?;
+        tracing::debug!(looked_at = found.looked_at, bytes = found.bytes, "superseded");
+        let is_job = found.bytes >= self.shared.limits.gathered_bytes_min;
+        Ok(if is_job { found.anchors } else { Vec::new() })
     }
 
     fn reclaim(&self, is_disk_full: bool) -> Result<Prepared> {

@@ -2,6 +2,7 @@
 //!
 //! A view is a value that nobody changes; it keeps the files that it may read.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::slice;
 
@@ -40,6 +41,20 @@ impl View {
             Ok(())
         })?;
         Ok(count)
+    }
+
+    /// Whose data is in these segments; `None` where one of them does not tell.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub(crate) fn owners(&self, segments: &BTreeSet<FileId>) -> Result<Option<BTreeSet<u64>>> {
+        let mut owners = BTreeSet::new();
+        for id in segments {
+            let segment = self.segments.get(id).ok_or_else(|| missing(*id))?;
+            let Some(of_it) = segment.owners(Purpose::Collection)? else { return Ok(None) };
+            owners.extend(of_it);
+        }
+        Ok(Some(owners))
     }
 
     /// The bytes of a range.

@@ -108,6 +108,14 @@ fn keys_belong_to_the_last_anchor_that_is_not_above() {
     assert_eq!(homes(1), Some(5..625), "with what was split off");
     assert_eq!(homes(2), Some(625..1535));
     assert_eq!(homes(9), None);
+    let of = |owners: &[u64]| -> Vec<u64> {
+        let owners = owners.iter().copied().collect();
+        anchors.of_owners(Some(owners)).map(|found| found.offset).collect()
+    };
+    assert_eq!(of(&[1]), [15, 115, 325], "with what was split off");
+    assert_eq!((of(&[3]), of(&[2, 9])), (vec![325], vec![635, 1035]));
+    assert_eq!(of(&[0, 9]), [0; 0], "what is nobody's was split off from nobody");
+    assert!(anchors.of_owners(None).map(|found| found.offset).eq(offsets));
     assert!(Anchors::default().find(b"a").is_none());
     assert!(Anchors::default().last().is_none());
 }

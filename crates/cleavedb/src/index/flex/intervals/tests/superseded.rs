@@ -1,8 +1,13 @@
 //! What tails make garbage: how it is counted, how long it is left alone, and that a reclaim has it
 //! written anew.
 
+use std::collections::BTreeSet;
+
 use super::*;
-use crate::index::flex::intervals::anchors::Interval;
+use crate::base::entry::FileId;
+use crate::index::flex::intervals::anchors::{Found, Interval};
+use crate::index::flex::intervals::superseded::superseded_in;
+use crate::index::flex::space::segment::format::place_of;
 
 /// With room for many appends to each interval.
 const LONG: FlexSizes = FlexSizes {
@@ -58,6 +63,46 @@ fn a_full_interval_takes_a_share_of_garbage() {
     assert!(nearly_full > 3, "{nearly_full}");
     assert_eq!(scan_past_cache(&index).len(), 60 + garbage_records(&index));
     verify(&*index.view());
+}
+
+/// What all intervals say, each of them looked at.
+fn superseded_in_all(index: &FlexIndex, victims: &BTreeSet<FileId>) -> Vec<Vec<u8>> {
+    let view = index.shared.current();
+    let tree = view.source.space.tree();
+    let is_meant = |found: &Found<'_>| {
+        let (before_tail, superseded) = found.interval.superseded();
+        let first = tree.walk(found.offset..found.offset + 1).unwrap().next().unwrap();
+        superseded > before_tail / 8 && victims.contains(&place_of(first.extent.physical).0)
+    };
+    let found = view.source.anchors.iter().filter(is_meant);
+    found.map(|found| found.interval.anchor.to_vec()).collect()
+}
+
+/// Writes are near each other, as those of a user often are: a segment has bytes of few groups.
+#[test]
+fn only_what_owns_bytes_in_the_victims_is_looked_at() {
+    let (_world, index) = of_records(400, &LONG);
+    let limits = FlexLimits { job_bytes_max: u64::MAX, ..LONG.intervals };
+    let (mut all, mut looked_at, mut wanted, mut found) = (0, 0, 0, 0);
+    for seq in 1000..3000u64 {
+        let key = format!("key{:05}", (seq / 100 * 10 + seq * 37 % 40) % 400);
+        flush(&index, vec![put(&key, seq, &format!("v{seq}"))], vec![]);
+        let victims = index.shared.writer.lock().space.victims(u64::MAX);
+        if !victims.is_empty() {
+            let view = index.shared.current();
+            let superseded = superseded_in(&view.source, &victims, &limits).unwrap();
+            let anchors = superseded_in_all(&index, &victims);
+            all += view.source.anchors.len() as u64;
+            looked_at += superseded.looked_at;
+            wanted += anchors.len();
+            found += superseded.anchors.len();
+            assert!(superseded.anchors.iter().all(|anchor| anchors.contains(&anchor.to_vec())));
+        }
+        work(&index, &[], 99);
+    }
+    println!("looked at {looked_at} of {all}, found {found} of {wanted}");
+    assert!(looked_at * 2 < all, "{looked_at} of {all}");
+    assert!(wanted > 50 && found * 20 > wanted * 19, "{found} of {wanted}");
 }
 
 /// Records in tails, all of which replace others.
