@@ -48,6 +48,13 @@ fn counted(space: &Space, is_meant: impl Fn(FileId) -> bool) -> Sums {
     sums
 }
 
+/// What is kept with each change is what looking at all of it gives.
+fn check_kept(space: &Space, what: &str) {
+    space.tree().check().unwrap();
+    assert_eq!(space.sums(), counted(space, |_| true), "{what}");
+    assert_eq!(space.closed_sums(), counted(space, |id| !space.is_open(id)), "{what}");
+}
+
 /// Images of crashes at some of the calls that a run makes.
 fn crashes<T>(disk: &MemoryDisk, seed: u64, run: impl FnOnce() -> T) -> (T, Vec<MemoryDisk>) {
     let images = Arc::new(Mutex::new(Vec::new()));
@@ -175,9 +182,7 @@ fn run(seed: u64, met: &mut Met) {
             met.reopened += 1;
         }
         assert!(seen(&space.view()) == twin, "{what}: other bytes");
-        space.tree().check().unwrap();
-        assert_eq!(space.sums(), counted(&space, |_| true), "{what}");
-        assert_eq!(space.closed_sums(), counted(&space, |id| !space.is_open(id)), "{what}");
+        check_kept(&space, &what);
     }
 }
 
