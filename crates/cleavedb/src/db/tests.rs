@@ -36,6 +36,7 @@ mod novkv_faults;
 mod novkv_reopen;
 mod relocation;
 mod reopen;
+mod reserve;
 mod scans;
 mod space;
 mod unified;

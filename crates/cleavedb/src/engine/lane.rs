@@ -32,6 +32,9 @@ pub(crate) use edit::JournalEdit;
 use open_segment::OpenSegment;
 pub(crate) use open_segment::{Group, GroupPlace};
 
+/// How often a group of deletes is appended while the disk is full.
+const FULL_DISK_TRIES: usize = 3;
+
 /// Which lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LaneId {
@@ -258,15 +261,15 @@ impl Engine {
         encoded: &mut Vec<u8>,
         frees_space: bool,
     ) -> Result<Option<GroupPlace>> {
-        let had_reserve = !self.reserve.is_given_up();
-        let outcome = self.append_to_lane(id, group, encoded);
-        let given_up = had_reserve && self.reserve.is_given_up();
-        match outcome {
-            Err(error) if error.kind() == ErrorKind::NoSpace && frees_space && given_up => {
-                self.append_to_lane(id, group, encoded)
+        for _ in 1..FULL_DISK_TRIES {
+            match self.append_to_lane(id, group, encoded) {
+                // The reserve is there now; or whoever tried to restore it held the last of the
+                // room, and has given that back.
+                Err(error) if error.kind() == ErrorKind::NoSpace && frees_space => {}
+                outcome => return outcome,
             }
-            outcome => outcome,
         }
+        self.append_to_lane(id, group, encoded)
     }
 
     fn append_to_lane(

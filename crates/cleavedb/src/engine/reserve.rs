@@ -1,11 +1,15 @@
 //! The reserve file: room given up when the disk is full, so that deletes, flush and compaction
 //! can make more.
+//!
+//! Invariants: RV-1 file and flag change together under one lock, which is the innermost but for
+//! the disk's: who finds the flag unset finds a reserve to give up. RV-2 the reserve is in place
+//! only if the file is as long as it should be: its name alone may be what a crash has left.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::marks::mark;
 use crate::base::names::RESERVE;
-use crate::base::sync::Arc;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::base::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::io::disk::OpenMode;
 
@@ -16,6 +20,8 @@ const REWRITE_SEGMENTS: u64 = 2;
 #[derive(Debug, Default)]
 pub(crate) struct Reserve {
     given_up: Arc<AtomicBool>,
+    /// Held while the file is made or goes (RV-1).
+    changing: Mutex<()>,
 }
 
 impl Reserve {
@@ -28,13 +34,22 @@ impl Reserve {
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.given_up)
     }
+
+    /// Whether somebody is making the file, or giving it up.
+    #[cfg(test)]
+    pub(crate) fn is_changing(&self) -> bool {
+        self.changing.try_lock().is_none()
+    }
 }
 
 impl Engine {
     /// Gives the reserve up where an operation met a full disk; true where that made room.
     pub(crate) fn note_full_disk(&self, error: &Error) -> bool {
-        if error.kind() != ErrorKind::NoSpace || self.reserve.given_up.swap(true, Ordering::AcqRel)
-        {
+        if error.kind() != ErrorKind::NoSpace {
+            return false;
+        }
+        let _changing = self.reserve.changing.lock();
+        if self.reserve.given_up.swap(true, Ordering::AcqRel) {
             return false;
         }
         mark!("reserve_given_up");
@@ -57,7 +72,13 @@ impl Engine {
 
     /// Sets the reserve aside (again); true when it is in place.
     pub(crate) fn restore_reserve(&self) -> bool {
-        let outcome = self.create_reserve();
+        // It was given up for a rewrite that is under way, too: that must have room besides.
+        let besides = match self.reserve.is_given_up() && self.gc.needs_room() {
+            true => REWRITE_SEGMENTS * self.widths.value_segment_bytes,
+            false => 0,
+        };
+        let _changing = self.reserve.changing.lock();
+        let outcome = self.create_reserve(besides);
         match &outcome {
             Ok(()) => {
                 if self.reserve.given_up.swap(false, Ordering::AcqRel) {
@@ -70,25 +91,28 @@ impl Engine {
         outcome.is_ok()
     }
 
-    fn create_reserve(&self) -> Result<()> {
+    fn create_reserve(&self, besides: u64) -> Result<()> {
         let bytes = self.settings.reserve_bytes;
-        let path = self.dir.join(RESERVE);
-        let failed = |cause| Error::io("setting room aside", &path, cause);
-        if bytes == 0 || self.io.disk.exists(&path).map_err(failed)? {
+        if bytes == 0 {
             return Ok(());
         }
-        // It was given up for a rewrite that is under way, too: that must have room besides.
-        let besides = match self.reserve.is_given_up() && self.gc.needs_room() {
-            true => REWRITE_SEGMENTS * self.widths.value_segment_bytes,
-            false => 0,
+        let path = self.dir.join(RESERVE);
+        let disk = &self.io.disk;
+        let failed = |cause| Error::io("setting room aside", &path, cause);
+        let file = match disk.exists(&path).map_err(failed)? {
+            true => disk.open_write(&path).map_err(failed)?,
+            false => disk.create(&path, OpenMode::default()).map_err(failed)?,
         };
-        let file = self.io.disk.create(&path, OpenMode::default()).map_err(failed)?;
+        // RV-2; where the file system sets nothing aside, the length is all that can be asked for.
+        if file.len().map_err(failed)? >= bytes {
+            return Ok(());
+        }
         let allocated = match besides {
             0 => file.allocate(bytes),
             _ => file.allocate(bytes.saturating_add(besides)).and_then(|()| file.set_len(bytes)),
         };
         allocated.map_err(|cause| {
-            let _ = self.io.disk.remove_file(&path);
+            let _ = disk.remove_file(&path);
             failed(cause)
         })
     }
