@@ -43,6 +43,7 @@ mod unified;
 mod value_gets;
 mod values;
 mod wayfinder;
+mod wayfinder_defects;
 
 use tempfile::TempDir;
 

@@ -126,9 +126,11 @@ impl Engine {
         let view = state.index.view_of_entries();
         let mut sections = vec![KeyspaceEdit::encode(&[KeyspaceEdit::Drop { id: state.id }])];
         sections.extend(self.count_off(&*view)?.encode());
+        // Before the edit (MO-5): a checkpoint from before it would bring the keys back (MO-4).
+        let moves = self.begin_moves(&mut sections);
         let is_unchanged = || Arc::ptr_eq(&view, &state.index.view_of_entries());
         let draft = Draft { sections, condition: Some(&is_unchanged), ..Draft::default() };
-        self.commit_draft(draft, |engine| {
+        let outcome = self.commit_draft(draft, |engine| {
             state.dropped.store(true, Ordering::Release);
             engine.catalogue.lock().remove(&state.name);
             state.index.retire();
@@ -137,7 +139,11 @@ impl Engine {
                 mapping.forget_keyspace(state.id);
             }
             Ok(Publication { indexes: vec![(state.id, None)], flushed: None })
-        })
+        });
+        if let Some((mapping, moves)) = self.mapping.as_ref().zip(moves) {
+            moves.publish(mapping.generation());
+        }
+        outcome
     }
 
     /// What it does to the counts if every entry of an index goes away. Reads no values.

@@ -244,8 +244,13 @@ impl Mapping {
 
     /// Forgets the keys of a keyspace that was dropped.
     pub(crate) fn forget_keyspace(&self, keyspace: KeyspaceId) {
+        self.forget_keyspaces(&|id| id == keyspace);
+    }
+
+    /// Forgets the keys of all keyspaces that are gone.
+    pub(crate) fn forget_keyspaces(&self, is_gone: &dyn Fn(KeyspaceId) -> bool) {
         let mut live = self.live.lock();
-        self.map.forget_keyspace(keyspace, &mut |place| count(&mut live, place, -1));
+        self.map.forget_keyspaces(is_gone, &mut |place| count(&mut live, place, -1));
     }
 
     /// Forgets the counts of containers that are gone.

@@ -1,18 +1,22 @@
 //! What a flush or a compaction tells the table in memory that the strategy has beside the index:
 //! the locator, or the map.
 
+use std::collections::BTreeSet;
+
 use crate::base::checksum::KeyedHash;
 use crate::base::entry::{FileId, KeyspaceId, Seq};
 use crate::base::error::Result;
 use crate::base::section::Section;
 use crate::base::sync::Arc;
 use crate::engine::Engine;
+use crate::engine::locate::edit::LocatorEdit;
 use crate::engine::locate::touching::{FlushedKey, LocatorTouching};
 use crate::engine::mapping::touching::MapTouching;
 use crate::engine::view::Frozen;
 use crate::index::Dead;
 use crate::values::file_table::ValueFiles;
 use crate::values::handle::Handle;
+use crate::values::map::{Map, Moves};
 
 /// The touches of one flush or compaction.
 #[derive(Clone)]
@@ -120,6 +124,22 @@ impl Engine {
             }
             None => self.touching_of_locator(snapshots),
         }
+    }
+
+    /// The map moves or forgets something with the edit of these sections: before that edit (MO-5).
+    /// To be published after it, whatever came of it.
+    pub(crate) fn begin_moves(&self, sections: &mut Vec<Section>) -> Option<Moves<Arc<Map>>> {
+        let mapping = self.mapping.as_ref()?;
+        sections.push(LocatorEdit::Touched.encode());
+        Moves::begin(Arc::clone(&mapping.map))
+    }
+
+    /// Forgets what the map has of keyspaces that are not there (any more).
+    pub(crate) fn forget_dropped_in_map(&self) {
+        let Some(mapping) = &self.mapping else { return };
+        let there: BTreeSet<KeyspaceId> =
+            self.catalogue.lock().all().map(|keyspace| keyspace.id).collect();
+        mapping.forget_keyspaces(&|id| !there.contains(&id));
     }
 
     fn touching_of_locator(&self, snapshots: &[Seq]) -> Option<Touching> {

@@ -18,7 +18,7 @@ fn open_with(disk: &MemoryDisk, options: Options) -> Db {
     try_open(world(disk), options.strategy(StrategyKind::Wayfinder), widths).unwrap()
 }
 
-fn open(disk: &MemoryDisk) -> Db {
+pub(super) fn open(disk: &MemoryDisk) -> Db {
     open_with(disk, small())
 }
 
@@ -29,16 +29,16 @@ fn open_wide(disk: &MemoryDisk) -> Db {
 }
 
 /// A keyspace without a merge operator, in which the map decides alone.
-fn bare(db: &Db) -> Keyspace {
+pub(super) fn bare(db: &Db) -> Keyspace {
     db.keyspace("bare", KeyspaceOptions::new().separate_at(Some(8))).unwrap()
 }
 
-fn map(db: &Db) -> MapStats {
+pub(super) fn map(db: &Db) -> MapStats {
     db.stats().values.map
 }
 
 /// A store of 300 values, written twice and flushed.
-fn filled(disk: &MemoryDisk, keyspace: fn(&Db) -> Keyspace) -> (Db, Keyspace, Model) {
+pub(super) fn filled(disk: &MemoryDisk, keyspace: fn(&Db) -> Keyspace) -> (Db, Keyspace, Model) {
     let db = open(disk);
     let keyspace = keyspace(&db);
     let model = put_twice(&db, &keyspace);
@@ -63,7 +63,7 @@ fn entries(db: &Db) -> (usize, usize) {
     (bare, separated)
 }
 
-fn assert_finds_all(keyspace: &Keyspace, model: &Model) {
+pub(super) fn assert_finds_all(keyspace: &Keyspace, model: &Model) {
     assert_shows(keyspace, model);
     let keys: Vec<&String> = model.keys().collect();
     for (found, wanted) in keyspace.multi_get(&keys).unwrap().iter().zip(model.values()) {

@@ -20,12 +20,10 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::marks::mark;
 use crate::base::names::{FileKind, file_name, parse_file_name};
 use crate::base::planted::planted;
-use crate::base::section::Section;
 use crate::base::sync::Arc;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::commit::{Task, Work};
-use crate::engine::locate::edit::LocatorEdit;
 use crate::engine::locate::swing::Moved;
 use crate::engine::mapping::judge::MapJudge;
 use crate::engine::mapping::moved::MovedInMap;
@@ -411,12 +409,6 @@ impl Engine {
             self.settle_collection(rewriting.container, error)?;
         }
         Ok(())
-    }
-
-    fn begin_moves(&self, sections: &mut Vec<Section>) -> Option<Moves<Arc<Map>>> {
-        let mapping = self.mapping.as_ref()?;
-        sections.push(LocatorEdit::Touched.encode());
-        Moves::begin(Arc::clone(&mapping.map))
     }
 
     /// After the edit; where there was none, nothing has moved.

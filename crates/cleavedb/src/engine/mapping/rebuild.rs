@@ -50,6 +50,8 @@ impl Engine {
                 tracing::warn!(shard = number, %error, "a part of the map is made anew");
             }
         }
+        // A drop outdates the checkpoint, but one that did not may have left its keyspace in it.
+        self.forget_dropped_in_map();
     }
 
     fn rebuild_map(&self, mapping: &Mapping, opened: &View) -> Result<()> {

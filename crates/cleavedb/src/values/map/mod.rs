@@ -36,7 +36,8 @@
 //!      before its edit, swings each record after that, and lets go of the old containers at last;
 //! MO-6 whatever else takes a key's newest version away (range deletes, filters) forgets it between
 //!      its edit and the publication of its index, under [`Moves`]; until then, who is told of a
-//!      version compares its seq with range tombstones, and with merge operands in the index;
+//!      version compares its seq with range tombstones, and with merge operands in the index. The
+//!      edit of a drop is one that forgets;
 //! MO-7 a rebuild scans the index as it was opened, before anything is flushed into it, and shadows
 //!      every key of which the replayed log has a put or delete.
 
@@ -288,9 +289,13 @@ impl Map {
         self.shard(key.hash).0.read().held(key, place)
     }
 
-    /// Forgets the keys of a keyspace that was dropped; tells where their newest versions stand.
-    pub(crate) fn forget_keyspace(&self, keyspace: KeyspaceId, gone: &mut dyn FnMut(&Place)) {
-        self.shards.iter().for_each(|shard| shard.write().forget_keyspace(keyspace, gone));
+    /// Forgets the keys of keyspaces that are gone; tells where their newest versions stand.
+    pub(crate) fn forget_keyspaces(
+        &self,
+        is_gone: &dyn Fn(KeyspaceId) -> bool,
+        gone: &mut dyn FnMut(&Place),
+    ) {
+        self.shards.iter().for_each(|shard| shard.write().forget_keyspaces(is_gone, gone));
     }
 
     /// Tells where the newest version of every key stands.

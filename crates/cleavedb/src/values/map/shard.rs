@@ -253,15 +253,24 @@ impl Shard {
         Some(Forgotten { place: link.version.place, is_newest: false })
     }
 
-    /// Forgets all keys of a keyspace; tells where their newest versions stand.
-    pub(crate) fn forget_keyspace(&mut self, keyspace: KeyspaceId, gone: &mut dyn FnMut(&Place)) {
-        self.table.retain(|of, version| {
-            if of == keyspace {
-                gone(&version.place);
-            }
-            of != keyspace
-        });
-        self.chains.retain(|of, _| of != keyspace);
+    /// Forgets all keys of the keyspaces that are gone; tells where their newest versions stand.
+    pub(crate) fn forget_keyspaces(
+        &mut self,
+        is_gone: &dyn Fn(KeyspaceId) -> bool,
+        gone: &mut dyn FnMut(&Place),
+    ) {
+        // To look costs less than to pack every page anew.
+        if self.table.iter().any(|entry| is_gone(entry.keyspace)) {
+            self.table.retain(|of, version| {
+                if is_gone(of) {
+                    gone(&version.place);
+                }
+                !is_gone(of)
+            });
+        }
+        if self.chains.iter().any(|entry| is_gone(entry.keyspace)) {
+            self.chains.retain(|of, _| !is_gone(of));
+        }
     }
 
     /// Drops the links that no live snapshot needs.

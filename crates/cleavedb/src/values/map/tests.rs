@@ -153,9 +153,9 @@ fn what_compaction_takes_away_is_forgotten_by_its_seq() {
     assert_eq!(moves.forget(&a, 6).unwrap(), Forgotten { place: place(2, 0), is_newest: true });
     assert_eq!((map.figures().keys, map.figures().links), (0, 0));
     flush(&map, &[], b"a", &[put(8, place(1, 0))]);
-    map.forget_keyspace(KeyspaceId(2), &mut |_| {});
+    map.forget_keyspaces(&|id| id == KeyspaceId(2), &mut |_| {});
     assert_eq!(map.figures().keys, 1);
-    map.forget_keyspace(KeyspaceId(1), &mut |_| {});
+    map.forget_keyspaces(&|id| id == KeyspaceId(1), &mut |_| {});
     assert_eq!(map.figures().keys, 0);
 }
 

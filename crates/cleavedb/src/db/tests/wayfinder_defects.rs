@@ -1,0 +1,64 @@
+//! What went wrong with the map: keyspaces that are dropped, snapshots that are gone, and reads
+//! while a rewrite is in force and the map does not know of it.
+
+use super::collection::{Model, apart, assert_sound, put, reclaim};
+use super::novkv::files_of;
+use super::wayfinder::{assert_finds_all, bare, map, open};
+use super::*;
+
+/// Two keyspaces, of which the second one has four fifths of all there is.
+fn two(db: &Db) -> (Keyspace, Model) {
+    let (first, second) = (bare(db), apart(db));
+    let (mut model, mut other) = (Model::new(), Model::new());
+    (0..100).for_each(|number| put(&first, &mut model, number, 0));
+    (0..400).for_each(|number| put(&second, &mut other, number, 0));
+    (first, model)
+}
+
+#[test]
+fn a_dropped_keyspace_does_not_come_back_with_the_checkpoint_of_the_map() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    let (first, model) = two(&db);
+    db.flush().unwrap();
+    reclaim(&db);
+    drop(first);
+    db.close().unwrap();
+    let before = files_of(&disk, "loc");
+    assert_eq!(before.len(), 1);
+    let db = open(&disk);
+    assert_eq!(map(&db).keys, 500);
+    db.drop_keyspace("apart").unwrap();
+    assert_eq!(map(&db).keys, 100);
+    db.close().unwrap();
+    let after = files_of(&disk, "loc");
+    assert!(after.len() == 1 && after != before, "saved anew: {after:?}");
+    let db = open(&disk);
+    assert_eq!(map(&db).keys, 100);
+    reclaim(&db);
+    db.wait_idle().unwrap();
+    let live: usize = model.iter().map(|(key, value)| key.len() + value.len()).sum();
+    let bytes = db.stats().values.file_bytes;
+    assert!(bytes < 2 * live as u64, "{bytes} for {live}");
+    assert_finds_all(&bare(&db), &model);
+    assert_sound(&db);
+}
+
+/// A checkpoint from before a drop counted as one: what it has of the keyspace is forgotten.
+#[test]
+fn what_a_checkpoint_has_of_a_keyspace_that_is_not_there_is_forgotten() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    let (first, model) = two(&db);
+    db.flush().unwrap();
+    let engine = Arc::clone(&first.handle.engine);
+    let mapping = engine.mapping.clone().unwrap();
+    // The keyspace goes, and the map is not told.
+    let apart = engine.catalogue.lock().remove("apart").unwrap();
+    engine.load_map();
+    drop(apart);
+    assert_eq!(mapping.figures().keys, 500, "no checkpoint, nothing to forget");
+    engine.forget_dropped_in_map();
+    assert_eq!(mapping.figures().keys, 100);
+    assert_finds_all(&first, &model);
+}
