@@ -149,13 +149,11 @@ impl Engine {
                 if keyspace.dropped.load(Ordering::Acquire) {
                     mark!("keyspace_dropped_during_flush");
                     keyspace.index.retire();
-                    if let Some(mapping) = &engine.mapping {
-                        mapping.forget_keyspace(keyspace.id);
-                    }
                 } else {
                     changed.push((keyspace.id, Some(keyspace.index.view())));
                 }
             }
+            engine.forget_dropped_of(&frozen.table);
             if are_buckets_new {
                 changed.extend(engine.bucketed_views());
             }

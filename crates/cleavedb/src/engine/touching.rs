@@ -14,6 +14,7 @@ use crate::engine::locate::touching::{FlushedKey, LocatorTouching};
 use crate::engine::mapping::touching::MapTouching;
 use crate::engine::view::Frozen;
 use crate::index::Dead;
+use crate::memory::memtable::Memtable;
 use crate::values::file_table::ValueFiles;
 use crate::values::handle::Handle;
 use crate::values::map::{Map, Moves};
@@ -132,6 +133,20 @@ impl Engine {
         let mapping = self.mapping.as_ref()?;
         sections.push(LocatorEdit::Touched.encode());
         Moves::begin(Arc::clone(&mapping.map))
+    }
+
+    /// Forgets what the map has of those keyspaces of a memtable that are not there (any more): a
+    /// drop may have come while it was touched, or between two attempts at its flush.
+    pub(crate) fn forget_dropped_of(&self, table: &Memtable) {
+        let Some(mapping) = &self.mapping else { return };
+        let mut gone = table.keyspaces();
+        {
+            let catalogue = self.catalogue.lock();
+            gone.retain(|&id| catalogue.numbered(id).is_none());
+        }
+        if !gone.is_empty() {
+            mapping.forget_keyspaces(&|id| gone.contains(&id));
+        }
     }
 
     /// Forgets what the map has of keyspaces that are not there (any more).

@@ -5,6 +5,7 @@ use super::collection::{Model, apart, assert_sound, put, reclaim};
 use super::novkv::files_of;
 use super::wayfinder::{assert_finds_all, bare, map, open};
 use super::*;
+use crate::engine::mapping::touching::MapTouching;
 
 /// Two keyspaces, of which the second one has four fifths of all there is.
 fn two(db: &Db) -> (Keyspace, Model) {
@@ -61,4 +62,32 @@ fn what_a_checkpoint_has_of_a_keyspace_that_is_not_there_is_forgotten() {
     engine.forget_dropped_in_map();
     assert_eq!(mapping.figures().keys, 100);
     assert_finds_all(&first, &model);
+}
+
+/// The drop came between the flush's look at the catalogue and its touch of the last key; the
+/// flush then failed, and is done again.
+#[test]
+fn a_keyspace_dropped_while_the_map_is_touched_leaves_nothing_in_it() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    let (first, model) = two(&db);
+    let engine = Arc::clone(&first.handle.engine);
+    let mapping = engine.mapping.clone().unwrap();
+    assert!(engine.freeze_memtable());
+    let view = engine.view.load_full();
+    let table = Arc::clone(&view.frozen.last().unwrap().table);
+    let keyspaces = table.keyspaces();
+    assert_eq!(keyspaces.len(), 2);
+    db.drop_keyspace("apart").unwrap();
+    let (values, strategy) = (&engine.value_context, &*engine.strategy);
+    let touching = MapTouching::of_flush(&mapping, values, &[], strategy, &table, &keyspaces);
+    drop(touching.unwrap());
+    assert_eq!(map(&db).keys, 500, "the touches of what is gone");
+    db.flush().unwrap();
+    assert_eq!(map(&db).keys, 100);
+    let live = mapping.live().bytes;
+    assert_finds_all(&first, &model);
+    mapping.count_anew();
+    assert_eq!((mapping.live().records, mapping.live().bytes), (100, live));
+    assert_sound(&db);
 }
