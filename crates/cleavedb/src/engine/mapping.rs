@@ -184,9 +184,10 @@ impl Mapping {
         }
     }
 
-    /// A collection kept so many bytes of a new container for these snapshots alone.
+    /// A collection kept so many bytes of a new container for these snapshots alone. Where none is
+    /// left by now, nothing keeps them any more, and none would ever go away.
     pub(crate) fn kept_for(&self, container: FileId, bytes: u64, snapshots: Vec<Seq>) {
-        if bytes > 0 {
+        if bytes > 0 && !snapshots.is_empty() {
             self.kept.lock().insert(container, KeptFor { bytes, snapshots });
         }
     }

@@ -3,8 +3,9 @@
 
 use super::collection::{Model, apart, assert_sound, put, reclaim};
 use super::novkv::files_of;
-use super::wayfinder::{assert_finds_all, bare, map, open};
+use super::wayfinder::{assert_finds_all, bare, filled, map, open};
 use super::*;
+use crate::base::entry::FileId;
 use crate::engine::mapping::touching::MapTouching;
 
 /// Two keyspaces, of which the second one has four fifths of all there is.
@@ -90,4 +91,20 @@ fn a_keyspace_dropped_while_the_map_is_touched_leaves_nothing_in_it() {
     mapping.count_anew();
     assert_eq!((mapping.live().records, mapping.live().bytes), (100, live));
     assert_sound(&db);
+}
+
+#[test]
+fn what_was_kept_for_snapshots_is_garbage_once_one_of_them_is_gone() {
+    let disk = MemoryDisk::new();
+    let (db, keyspace, _) = filled(&disk, bare);
+    let mapping = keyspace.handle.engine.mapping.clone().unwrap();
+    let container = FileId(1 << 20);
+    // They went away between the judge's look and the end of the collection.
+    mapping.kept_for(container, 10, Vec::new());
+    assert_eq!(mapping.kept_in(container, &[]), 0);
+    assert_eq!(mapping.kept_in(container, &[7]), 0);
+    mapping.kept_for(container, 10, vec![5, 7]);
+    assert_eq!(mapping.kept_in(container, &[5, 7, 9]), 10);
+    assert_eq!(mapping.kept_in(container, &[7, 9]), 0);
+    drop(db);
 }
