@@ -1,11 +1,14 @@
 //! What went wrong with the map: keyspaces that are dropped, snapshots that are gone, and reads
 //! while a rewrite is in force and the map does not know of it.
 
-use super::collection::{Model, apart, assert_sound, put, reclaim};
-use super::novkv::files_of;
+use super::collection::{Model, apart, assert_sound, put, reclaim, widths};
+use super::novkv::{files_of, try_open};
 use super::wayfinder::{assert_finds_all, bare, filled, map, open};
 use super::*;
+use crate::StrategyKind;
 use crate::base::entry::FileId;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::widths::Widths;
 use crate::engine::mapping::touching::MapTouching;
 
 /// Two keyspaces, of which the second one has four fifths of all there is.
@@ -107,4 +110,47 @@ fn what_was_kept_for_snapshots_is_garbage_once_one_of_them_is_gone() {
     assert_eq!(mapping.kept_in(container, &[5, 7, 9]), 10);
     assert_eq!(mapping.kept_in(container, &[7, 9]), 0);
     drop(db);
+}
+
+/// Each edit makes a new manifest after its view is published: that is when the reads come.
+#[test]
+fn reads_find_what_a_rewrite_in_force_has_before_the_map_is_told() {
+    let disk = MemoryDisk::new();
+    let widths = Widths { locator_shard_bits: 1, manifest_bytes_max: 1, ..widths() };
+    let options = small().strategy(StrategyKind::Wayfinder);
+    let db = try_open(world(&disk), options, widths).unwrap();
+    let keyspace = bare(&db);
+    let mut model = Model::new();
+    for round in 0..2 {
+        (0..300).for_each(|number| put(&keyspace, &mut model, number, round));
+        db.flush().unwrap();
+    }
+    reclaim(&db);
+    (0..300).filter(|n| n % 3 == 0).for_each(|n| put(&keyspace, &mut model, n, 2));
+    db.flush().unwrap();
+    let (windows, is_reading) = (Arc::new(AtomicU64::new(0)), AtomicBool::new(false));
+    let observer = {
+        let (windows, keyspace, model) = (windows.clone(), keyspace.clone(), model.clone());
+        move |_: u64, _: &MemoryDisk| {
+            let engine = &keyspace.handle.engine;
+            let view = engine.view.load_full();
+            let mapping = engine.mapping.as_ref().unwrap();
+            let is_untold = |container: FileId| {
+                mapping.is_arriving(container)
+                    && view.values.files_in(container).any(|file| file.epoch > 1)
+            };
+            let mut containers = view.values.containers().map(|entry| entry.container.id());
+            if containers.any(is_untold) && !is_reading.swap(true, Ordering::Relaxed) {
+                assert_finds_all(&keyspace, &model);
+                windows.fetch_add(1, Ordering::Relaxed);
+                is_reading.store(false, Ordering::Relaxed);
+            }
+        }
+    };
+    disk.set_observer(Some(Arc::new(observer)));
+    reclaim(&db);
+    disk.set_observer(None);
+    assert!(windows.load(Ordering::Relaxed) > 0, "no second rewrite of a file");
+    assert_finds_all(&keyspace, &model);
+    assert_sound(&db);
 }

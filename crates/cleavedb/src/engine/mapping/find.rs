@@ -6,7 +6,14 @@
 //! once, if the map and its view agree; else it begins again with a registered snapshot, so that
 //! the versions that it may need stay (rule R12). Everything else registers one before its view.
 //! MF-4 a place in a container that the view does not have is of a collection that came after the
-//! view, or has not told the map yet: a newer view is taken (rule R23).
+//! view, or has not told the map yet (rule R23). Numbers of containers ascend: if the view has the
+//! file in a later one, it is the map that is to be told, which may take long, and the record is
+//! found there by key and seq (rule R13); if not, a newer view is taken, which is there already.
+//! MF-5 the view is taken before the map is asked. A container is no victim until the map has been
+//! told of it, so the place is then of the file's present epoch or the one before. What the rewrite
+//! left out was superseded before any moment that has its container, so no read asks for that.
+
+use std::time::Duration;
 
 use crate::base::checksum::key_hash;
 use crate::base::entry::{KeyspaceId, Kind, Seq};
@@ -25,15 +32,43 @@ use crate::engine::read::many::{ManyApart, Values, ask_memtables, lookups_of};
 use crate::engine::snapshots::SnapshotPin;
 use crate::engine::view::View;
 use crate::index::KeyLookup;
+use crate::io::clock::Clock;
 use crate::values::file_table::ValueFiles;
 use crate::values::handle::Handle;
 use crate::values::locator::LocatorKey;
 use crate::values::map::Answer;
 use crate::values::map::place::Place;
 
-/// Views taken until a place is given up: collections tell the map of up to a container's records
-/// before they are done.
-const VIEWS_MAX: usize = 1 << 20;
+/// Newer views taken at once; further ones after a while, each twice as long as the one before.
+const VIEWS_AT_ONCE: u32 = 64;
+
+/// Longest wait for a newer view.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// Waits after which a place is given up: some ten seconds.
+const WAITS_MAX: u32 = 110;
+
+/// How long to look for a view that has what the map says.
+#[derive(Default)]
+struct Patience {
+    views: u32,
+}
+
+impl Patience {
+    /// Before the next view is taken; false where there is no point in one.
+    fn wait(&mut self, clock: &dyn Clock) -> bool {
+        mark!("map_place_after_view");
+        self.views += 1;
+        match self.views.checked_sub(VIEWS_AT_ONCE) {
+            None => thread::yield_now(),
+            Some(waits) if waits < WAITS_MAX => {
+                clock.sleep(WAIT_MAX.min(Duration::from_micros(1 << waits.min(20))));
+            }
+            Some(_) => return false,
+        }
+        true
+    }
+}
 
 /// What map and view say together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +94,20 @@ pub(crate) fn handle_at(values: &ValueFiles, place: &Place) -> Option<Handle> {
     Some(Handle { file, epoch, offset, bytes })
 }
 
+/// The handle that leads to a record which the map says is at a place, asked after these files were
+/// taken; `None` where the container is newer than they are.
+fn handle_of_record(values: &ValueFiles, place: &Place) -> Option<Handle> {
+    handle_at(values, place).or_else(|| {
+        let moved = values.get_moved(place.file)?;
+        // MF-5: the map is still to be told of the file's last rewrite.
+        let is_to_be_told = moved.container > place.container;
+        let epoch = moved.epoch.checked_sub(1).filter(|_| is_to_be_told)?;
+        mark!("map_place_before_view");
+        let Place { file, offset, bytes, .. } = *place;
+        Some(Handle { file, epoch, offset, bytes })
+    })
+}
+
 impl Mapping {
     /// The handle of a bare entry of this seq, as a snapshot sees it (MF-2).
     pub(crate) fn handle_of(
@@ -70,7 +119,7 @@ impl Mapping {
     ) -> Result<Handle, Mapped> {
         match self.map.lookup(key, snapshot) {
             Answer::Found(version) if version.seq == seq => {
-                handle_at(values, &version.place).ok_or(Mapped::Elsewhere)
+                handle_of_record(values, &version.place).ok_or(Mapped::Elsewhere)
             }
             _ => Err(Mapped::Unknown),
         }
@@ -132,7 +181,7 @@ impl Mapping {
             mark!("map_hit_under_range_delete");
             return Ok(None);
         }
-        let Some(handle) = handle_at(&view.values, &version.place) else {
+        let Some(handle) = handle_of_record(&view.values, &version.place) else {
             return Ok(Some(Mapped::Elsewhere));
         };
         mark!("map_hit");
@@ -152,7 +201,8 @@ impl Engine {
     ) -> Result<Option<Value>> {
         let located = mapping.key(keyspace.id, key);
         let mut pin: Option<SnapshotPin> = None;
-        for _ in 0..VIEWS_MAX {
+        let mut patience = Patience::default();
+        loop {
             let at = snapshot.or(pin.as_ref().map(SnapshotPin::seq));
             let (view, seq) = self.moment(at);
             let mut lookup = Lookup::new(seq);
@@ -169,9 +219,10 @@ impl Engine {
                 Mapped::Settled => break,
                 Mapped::Unknown if at.is_some() => break,
                 Mapped::Elsewhere => {
-                    mark!("map_place_after_view");
                     drop(view);
-                    thread::yield_now();
+                    if !patience.wait(&*self.io.clock) {
+                        break;
+                    }
                 }
                 Mapped::Unknown => {}
             }
@@ -232,7 +283,8 @@ impl Engine {
         let is_of_now = snapshot.is_none();
         let pin = is_of_now.then(|| self.snapshots.take(&self.visible));
         let snapshot = snapshot.or(pin.as_ref().map(SnapshotPin::seq)).unwrap_or_default();
-        for _ in 0..VIEWS_MAX {
+        let mut patience = Patience::default();
+        loop {
             let view = {
                 let (view, _) = self.moment(Some(snapshot));
                 Arc::clone(&view)
@@ -241,7 +293,7 @@ impl Engine {
             ask_memtables(&view, keyspace.id, &mut lookups);
             match self.values_mapped(mapping, &view, keyspace, &mut lookups)? {
                 Ok(values) => return self.fold_values(keyspace, lookups, values, is_of_now),
-                Err(Mapped::Elsewhere) => thread::yield_now(),
+                Err(Mapped::Elsewhere) if patience.wait(&*self.io.clock) => {}
                 Err(_) => break,
             }
         }
@@ -299,14 +351,13 @@ impl Engine {
     ) -> Result<Handle> {
         let Some(mapping) = &self.mapping else { return Err(self.has_no_record(key)) };
         let located = mapping.key(keyspace, key);
-        for _ in 0..VIEWS_MAX {
+        let mut patience = Patience::default();
+        loop {
             let files = newer.as_deref().unwrap_or(files);
             match mapping.handle_of(files, &located, snapshot, seq) {
                 Ok(handle) => return Ok(handle),
-                Err(Mapped::Elsewhere) => {
-                    mark!("map_place_after_view");
+                Err(Mapped::Elsewhere) if patience.wait(&*self.io.clock) => {
                     *newer = Some(Arc::clone(&self.view.load().values));
-                    thread::yield_now();
                 }
                 Err(_) => break,
             }
