@@ -1,4 +1,4 @@
-//! What buckets have of keyspaces that are dropped.
+//! What buckets have of keyspaces that are dropped, and of ranges that are deleted.
 
 use super::collection::assert_sound;
 use super::deltas::{buckets, key, open};
@@ -79,4 +79,38 @@ fn who_still_holds_a_dropped_keyspace_keeps_no_buckets_of_others() {
     db.wait_idle().unwrap();
     assert!(files_of(&disk, "dlt").len() <= 4, "{:?}", files_of(&disk, "dlt"));
     assert_eq!(gone.get(key(1)).unwrap_err().kind(), crate::ErrorKind::Closed);
+}
+
+#[test]
+fn ranges_that_are_deleted_again_and_again_take_no_room() {
+    let disk = MemoryDisk::new();
+    let db = open(&disk);
+    filled(&db);
+    let many = lists(&db, "many");
+    let snapshot = db.snapshot();
+    let before: u64 = bytes_of_buckets(&disk);
+    // Each end lies beyond the longest key: 64 KiB, in each of many buckets.
+    for round in 0..40 {
+        many.delete_range::<&[u8]>(..).unwrap();
+        many.merge(key(round), "again").unwrap();
+        if round % 8 == 7 {
+            db.flush().unwrap();
+        }
+    }
+    db.wait_idle().unwrap();
+    let grown = bytes_of_buckets(&disk).saturating_sub(before);
+    assert!(grown < 1 << 20, "{grown} bytes for the ranges");
+    assert_eq!(snapshot.get(&many, key(600)).unwrap().unwrap(), b"0,1,2,3,4,5");
+    assert!(many.get(key(600)).unwrap().is_none());
+    assert_eq!(many.iter().count(), 1, "the last round's");
+    assert_sound(&db);
+    drop(snapshot);
+    db.compact().unwrap();
+    assert_eq!(many.iter().count(), 1);
+    assert_eq!(many.get(key(39)).unwrap().unwrap(), b"again");
+}
+
+fn bytes_of_buckets(disk: &MemoryDisk) -> u64 {
+    let is_bucket = |path: &std::path::Path| path.extension().is_some_and(|end| end == "dlt");
+    disk.files().iter().filter(|(path, _)| is_bucket(path)).map(|(_, bytes)| bytes).sum()
 }

@@ -1,5 +1,7 @@
 //! Range anchors round trip, and look-ups find the newest that is visible.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::deltas::testing::{KEYSPACE, bound, range};
 
@@ -50,4 +52,54 @@ fn a_key_is_covered_by_what_its_snapshot_sees() {
     assert_eq!(covers.cover_seq(bound(b"x"), 20), 0, "of another keyspace");
     assert_eq!(covers.cover_seq(Bound { keyspace: KeyspaceId(1), key: b"y" }, 20), 5);
     assert!(covers.memory_bytes() > 0 && KEYSPACE != KeyspaceId(1));
+}
+
+#[test]
+fn a_part_of_a_range_is_what_both_have() {
+    let whole = range(b"c", b"m", 7);
+    assert_eq!(whole.cut(None, None), Some(whole.clone()));
+    assert_eq!(whole.cut(Some(b"a"), Some(b"z")), Some(whole.clone()));
+    assert_eq!(whole.cut(Some(b"d"), Some(b"e")), Some(range(b"d", b"e", 7)));
+    assert_eq!(whole.cut(Some(b"m"), None), None);
+    assert_eq!(whole.cut(None, Some(b"c")), None);
+}
+
+fn some_range() -> impl Strategy<Value = RangeAnchor> {
+    (0..2_u32, 0..12_u8, 0..12_u8, 1..40_u64).prop_map(|(keyspace, a, b, seq)| RangeAnchor {
+        keyspace: KeyspaceId(1 + keyspace),
+        ..range(&[a.min(b)], &[a.max(b)], seq)
+    })
+}
+
+proptest! {
+    /// What is left decides as all of them did, for every snapshot and for what comes after them,
+    /// and there is no more of it over a key than there are stripes.
+    #[test]
+    fn what_is_left_decides_as_all_of_them(
+        mut ranges in prop::collection::vec(some_range(), 0..30),
+        snapshots in prop::collection::btree_set(1..40_u64, 0..6),
+    ) {
+        let snapshots: Vec<Seq> = snapshots.into_iter().collect();
+        sort(&mut ranges);
+        let mut thinned = ranges.clone();
+        thin(&mut thinned, &snapshots);
+        let mut sorted = thinned.clone();
+        sort(&mut sorted);
+        prop_assert_eq!(&sorted, &thinned);
+        let (all, left) = (Covers::new(ranges.iter()), Covers::new(thinned.iter()));
+        for keyspace in [1, 2].map(KeyspaceId) {
+            for key in 0..13_u8 {
+                let bound = Bound { keyspace, key: &[key] };
+                for top in snapshots.iter().copied().chain([SEQ_MAX]) {
+                    prop_assert_eq!(left.cover_seq(bound, top), all.cover_seq(bound, top));
+                }
+                let over = thinned.iter().filter(|anchor| {
+                    anchor.keyspace == keyspace
+                        && *anchor.range.start <= *bound.key
+                        && *bound.key < *anchor.range.end
+                });
+                prop_assert!(ranges.len() < 2 || over.count() <= snapshots.len() + 1);
+            }
+        }
+    }
 }

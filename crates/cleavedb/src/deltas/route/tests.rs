@@ -62,8 +62,10 @@ fn a_bucket_that_is_not_in_memory_gets_its_anchor() {
 fn range_anchors_go_to_every_bucket_they_touch() {
     let bench = Bench::new();
     let directory = directory(&bench);
+    const OPEN: [u8; 4096] = [0xff; 4096];
     let rule = Rule { snapshots: &[], fate_of: &|_| Fate::Lives(None) };
-    let touched = |ranges: Vec<RangeAnchor>| {
+    let touched_at = |snapshots: &[Seq], ranges: Vec<RangeAnchor>| {
+        let rule = Rule { snapshots, fate_of: &|_| Fate::Lives(None) };
         let router = Router::new(&directory, bench.context.hash, &rule, ranges);
         let batches = router.finish();
         let of = |key: &[u8]| {
@@ -73,9 +75,17 @@ fn range_anchors_go_to_every_bucket_they_touch() {
         };
         (of(b"a"), of(b"z"))
     };
+    let touched = |ranges| touched_at(&[], ranges);
     assert_eq!(touched(vec![range(b"a", b"m", 20)]), (1, 0));
-    assert_eq!(touched(vec![range(b"a", b"n", 20), range(b"m", b"p", 21)]), (1, 2));
+    let two = || vec![range(b"a", b"n", 20), range(b"m", b"p", 21)];
+    assert_eq!(touched(two()), (1, 1), "the newer one decides");
+    assert_eq!(touched_at(&[20], two()), (1, 2), "a snapshot sees the older one");
     assert_eq!(touched(vec![range(b"m", b"p", 21)]), (0, 1));
+    // Of an open end every bucket but the last gets what lies over it.
+    let router = Router::new(&directory, bench.context.hash, &rule, vec![range(b"", &OPEN, 20)]);
+    let ends: Vec<usize> =
+        router.finish().iter().map(|(_, batch)| batch.ranges[0].range.end.len()).collect();
+    assert_eq!(ends, [1, OPEN.len()]);
     // A dropped keyspace has nothing to say.
     let rule = Rule { snapshots: &[], fate_of: &|_| Fate::Gone };
     let mut router = Router::new(&directory, bench.context.hash, &rule, Vec::new());

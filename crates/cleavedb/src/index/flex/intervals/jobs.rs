@@ -229,9 +229,11 @@ impl Plans {
     fn choose(&self, shared: &Shared, view: &FlexView) -> Option<(Task, f64)> {
         let is_disk_full = shared.is_disk_full();
         let reclaim = self.reclaim_due(is_disk_full, &shared.limits);
-        // A checkpoint takes room first; a log may get longer.
-        if self.figures.is_checkpoint_due && !(is_disk_full && reclaim.is_some()) {
-            return Some((Task::Checkpoint, self.garbage_score().max(2.0)));
+        // It takes room first: on a full disk all that gives some goes before; a log may get longer.
+        let due = (Task::Checkpoint, self.garbage_score().max(2.0));
+        let checkpoint = self.figures.is_checkpoint_due.then_some(due);
+        if checkpoint.is_some() && !is_disk_full {
+            return checkpoint;
         }
         if reclaim.is_some() {
             return reclaim;
@@ -239,13 +241,12 @@ impl Plans {
         if let Some(request) = self.requests.first() {
             return Some((Task::Tidy(request.ticket, request.range.clone()), 1.0));
         }
-        let is_due = !view.tombstones.is_empty() && !self.tombstones_wait;
-        if is_due {
+        if !view.tombstones.is_empty() && !self.tombstones_wait {
             return Some((Task::Tombstones, 1.0));
         }
         if is_disk_full {
             // What follows takes room and gives none.
-            return None;
+            return checkpoint;
         }
         if shared.gathering.is_due() {
             return Some((Task::Gather, 1.0));
