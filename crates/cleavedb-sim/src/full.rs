@@ -10,7 +10,7 @@ use cleavedb::sim::CrashMode;
 use crate::form::Form;
 use crate::kinds::Kinds;
 use crate::model::{State, dump_fingerprint};
-use crate::operation::{Change, Payload, key_bytes};
+use crate::operation::{Change, Edge, Payload, Span, key_bytes};
 use crate::progress::Difference;
 use crate::random::Random;
 use crate::session::{Check, Violation, compare, verify};
@@ -57,14 +57,19 @@ impl Filler {
         compare(&self.store, &self.state)
     }
 
-    /// Deletes most keys, compacts, and lets the background collect value files, unasked: none of
-    /// that may fail.
-    fn make_room(&mut self) -> Check {
-        for key in 0..400 {
-            if key % 8 == 0 || self.state.get(1, &key_bytes(key)).is_none() {
-                continue;
+    /// Deletes most keys, at once or one by one, compacts, and lets the background collect value
+    /// files, unasked: none of that may fail.
+    fn make_room(&mut self, at_once: bool) -> Check {
+        let there = |key: &u16| self.state.get(1, &key_bytes(*key)).is_some();
+        let all = Span { from: Edge::With(1), to: Edge::With(400) };
+        let changes: Vec<Change> = match at_once {
+            true => vec![Change::DeleteRange(1, all)],
+            false => {
+                let keys = (0..400).filter(|key| key % 8 != 0).filter(there);
+                keys.map(|key| Change::Delete(1, key)).collect()
             }
-            let change = Change::Delete(1, key);
+        };
+        for change in changes {
             self.store
                 .change(change)
                 .map_err(|e| Violation(format!("a delete on a full disk gives {e:?}")))?;
@@ -95,7 +100,7 @@ pub fn run(form: &Form, seed: u64, capacity: u64) -> Check {
     for round in 0..3 {
         let context = |v: Violation| v.context(format!("round {round}"));
         filler.fill().map_err(context)?;
-        filler.make_room().map_err(|v| {
+        filler.make_room(round == 1).map_err(|v| {
             let (room, files) = (disk.room(), disk.files());
             context(v).context(format!("{room} bytes of room, {files:?}"))
         })?;
