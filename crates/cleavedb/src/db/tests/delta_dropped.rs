@@ -65,12 +65,13 @@ fn who_still_holds_a_dropped_keyspace_keeps_no_buckets_of_others() {
     let db = open(&disk);
     filled(&db);
     let gone = lists(&db, "few");
-    let cursor = gone.iter();
+    let mut begun = gone.iter();
+    begun.next().unwrap().unwrap();
     db.drop_keyspace("few").unwrap();
     db.drop_keyspace("many").unwrap();
     db.wait_idle().unwrap();
     // What was begun before goes on; the handle alone keeps nothing.
-    assert_eq!(cursor.count(), 20);
+    assert_eq!(pairs(begun).len(), 19);
     let stays = lists(&db, "stays");
     for round in 6..20 {
         (0..20).for_each(|number| stays.merge(key(number), format!("{round}")).unwrap());
