@@ -385,7 +385,7 @@ pub(crate) trait IndexView: Send + Sync {
 pub(crate) trait OrderedIndex: Send + Sync {
     /// The state in force.
     fn view(&self) -> Arc<dyn IndexView>;
-    /// The same without what stands beside its entries: the same one as long as these do not change.
+    /// The same without what stands beside its entries: the same one while these do not change.
     fn view_of_entries(&self) -> Arc<dyn IndexView> {
         self.view()
     }

@@ -229,7 +229,7 @@ impl Plans {
     fn choose(&self, shared: &Shared, view: &FlexView) -> Option<(Task, f64)> {
         let is_disk_full = shared.is_disk_full();
         let reclaim = self.reclaim_due(is_disk_full, &shared.limits);
-        // It takes room first: on a full disk all that gives some goes before; a log may get longer.
+        // It takes room first: on a full disk what gives some goes before; a log may get longer.
         let due = (Task::Checkpoint, self.garbage_score().max(2.0));
         let checkpoint = self.figures.is_checkpoint_due.then_some(due);
         if checkpoint.is_some() && !is_disk_full {
