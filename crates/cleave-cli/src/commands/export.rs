@@ -65,7 +65,7 @@ fn destination(file: &Path) -> Result<Destination> {
     let told = |error: std::io::Error| Failure::file("looking at", file, &error);
     match fs::metadata(file) {
         Ok(found) if found.is_dir() => {
-            Err(Failure::no(format!("{} is a folder; name a file to write", file.display())))
+            Err(Failure::usage(format!("{} is a folder; name a file to write", file.display())))
         }
         Ok(found) if !found.is_file() => Ok(Destination::Stream(file.to_owned())),
         Ok(_) => fs::canonicalize(file).map(Destination::File).map_err(told),
