@@ -9,7 +9,7 @@
 //! ascending. T2 the seqs of one tree node are strictly descending. T3 the tombstones kept are the
 //! ones given, less empty ranges and exact repeats, ordered by (start, seq descending, end).
 
-use crate::base::entry::Seq;
+use crate::base::entry::{SEQ_MAX, Seq};
 use crate::base::sync::Arc;
 
 #[cfg(test)]
@@ -141,6 +141,55 @@ impl Fragments {
                 seq: span.seq,
             })
             .collect()
+    }
+
+    /// The newest seq over a key in each stripe between snapshots that has one, descending. No
+    /// other over it decides over anything.
+    fn newest_by_stripe(&self, key: &[u8], snapshots: &[Seq]) -> Vec<Seq> {
+        let (mut seqs, mut top) = (Vec::new(), Some(SEQ_MAX));
+        while let Some(seq) = top.map(|top| self.cover_seq(key, top)).filter(|seq| *seq > 0) {
+            seqs.push(seq);
+            // The next stripe down begins at the newest snapshot below this seq.
+            let below = snapshots.partition_point(|snapshot| *snapshot < seq);
+            top = below.checked_sub(1).and_then(|number| snapshots.get(number)).copied();
+        }
+        seqs
+    }
+
+    /// What is left if within each stripe between snapshots the newest over a key stays, where
+    /// `keeps` (its start, end and seq) says so; ordered by start.
+    pub(crate) fn thinned(
+        &self,
+        snapshots: &[Seq],
+        mut keeps: impl FnMut(&[u8], &[u8], Seq) -> bool,
+    ) -> Vec<RangeTombstone> {
+        let tombstones = self.tombstones();
+        let both = |tombstone: &RangeTombstone| [tombstone.start.clone(), tombstone.end.clone()];
+        let mut bounds: Vec<Box<[u8]>> = tombstones.iter().flat_map(both).collect();
+        bounds.sort_unstable();
+        bounds.dedup();
+        let mut kept: Vec<RangeTombstone> = Vec::new();
+        // Those of `kept` that end at the current bound, and may go on.
+        let mut open: Vec<usize> = Vec::new();
+        for (start, end) in bounds.iter().zip(bounds.iter().skip(1)) {
+            let mut still_open = Vec::new();
+            for seq in self.newest_by_stripe(start, snapshots) {
+                if !keeps(start, end, seq) {
+                    continue;
+                }
+                let is_same = |at: &&usize| kept.get(**at).is_some_and(|kept| kept.seq == seq);
+                let at = open.iter().find(is_same).copied().unwrap_or(kept.len());
+                match kept.get_mut(at) {
+                    Some(tombstone) => tombstone.end = end.clone(),
+                    None => {
+                        kept.push(RangeTombstone { start: start.clone(), end: end.clone(), seq });
+                    }
+                }
+                still_open.push(at);
+            }
+            open = still_open;
+        }
+        kept
     }
 
     /// Bytes of memory held.

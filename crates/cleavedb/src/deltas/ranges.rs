@@ -46,50 +46,13 @@ pub(crate) fn thin(ranges: &mut Vec<RangeAnchor>, snapshots: &[Seq]) {
         return;
     }
     let covers = Covers::new(ranges.iter());
-    let of_keyspaces = ranges.chunk_by(|a, b| a.keyspace == b.keyspace);
-    let mut thinned: Vec<_> =
-        of_keyspaces.flat_map(|ranges| thin_keyspace(ranges, &covers, snapshots)).collect();
+    let mut thinned = Vec::new();
+    for (&keyspace, fragments) in &covers.keyspaces {
+        let kept = fragments.thinned(snapshots, |_, _, _| true);
+        thinned.extend(kept.into_iter().map(|range| RangeAnchor { keyspace, range }));
+    }
     sort(&mut thinned);
     *ranges = thinned;
-}
-
-fn thin_keyspace(ranges: &[RangeAnchor], covers: &Covers, snapshots: &[Seq]) -> Vec<RangeAnchor> {
-    let Some(keyspace) = ranges.first().map(|anchor| anchor.keyspace) else { return Vec::new() };
-    let both = |anchor: &RangeAnchor| [anchor.range.start.clone(), anchor.range.end.clone()];
-    let mut bounds: Vec<_> = ranges.iter().flat_map(both).collect();
-    bounds.sort_unstable();
-    bounds.dedup();
-    let mut kept: Vec<RangeAnchor> = Vec::new();
-    // Those of `kept` that end at the bound that the walk has come to, and may go on.
-    let mut open: Vec<usize> = Vec::new();
-    for (start, end) in bounds.iter().zip(bounds.iter().skip(1)) {
-        let mut still_open = Vec::new();
-        for seq in newest_by_stripe(covers, Bound { keyspace, key: start }, snapshots) {
-            let is_same = |at: &&usize| kept.get(**at).is_some_and(|kept| kept.range.seq == seq);
-            let at = open.iter().find(is_same).copied().unwrap_or(kept.len());
-            match kept.get_mut(at) {
-                Some(anchor) => anchor.range.end = end.clone(),
-                None => {
-                    let range = RangeTombstone { start: start.clone(), end: end.clone(), seq };
-                    kept.push(RangeAnchor { keyspace, range });
-                }
-            }
-            still_open.push(at);
-        }
-        open = still_open;
-    }
-    kept
-}
-
-/// The newest range anchor over a key in each stripe that has one, newest first.
-fn newest_by_stripe(covers: &Covers, bound: Bound<'_>, snapshots: &[Seq]) -> Vec<Seq> {
-    let (mut top, mut seqs) = (Some(SEQ_MAX), Vec::new());
-    while let Some(seq) = top.map(|top| covers.cover_seq(bound, top)).filter(|seq| *seq > 0) {
-        seqs.push(seq);
-        let below = snapshots.partition_point(|snapshot| *snapshot < seq);
-        top = below.checked_sub(1).and_then(|last| snapshots.get(last)).copied();
-    }
-    seqs
 }
 
 /// Fewest bytes of one.

@@ -233,14 +233,14 @@ impl Engine {
         self.health.check_writable()?;
         let was_due = store.collection_due.swap(false, Ordering::AcqRel);
         let directory = store.directory();
-        let due = store.due(&directory, &self.snapshots.stripes());
+        let mut due = store.due(&directory, &self.snapshots.stripes());
         if due.runs.is_empty() {
             let was_asked = due.request.is_some();
             store.settle(due);
             store.collection_due.fetch_or(was_asked && was_due, Ordering::AcqRel);
             return Ok(was_asked);
         }
-        let done = self.collect_runs(&directory, &due.runs);
+        let done = self.collect_runs(&directory, std::mem::take(&mut due.runs));
         // There may be more; and what failed for want of room is due still.
         store.collection_due.store(true, Ordering::Release);
         done?;
@@ -249,7 +249,7 @@ impl Engine {
     }
 
     /// Collects these buckets and makes that known.
-    fn collect_runs(&self, directory: &Directory, runs: &[Vec<Position>]) -> Result<()> {
+    fn collect_runs(&self, directory: &Directory, runs: Vec<Vec<Position>>) -> Result<()> {
         let store = &self.deltas;
         mark!("buckets_collected_between_flushes");
         // All that is in buckets is older than any snapshot that is taken from here on.
@@ -258,7 +258,7 @@ impl Engine {
         let (ids, purpose) = (&*self.file_ids, Purpose::Compaction);
         let mut work = Work::new(store, directory, &verdicts, ids, purpose);
         for positions in runs {
-            work.collect(positions.clone());
+            work.collect(positions);
         }
         let done = work.finish()?;
         let draft = Draft { sections: done.section().into_iter().collect(), ..Draft::default() };
